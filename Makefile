@@ -1,0 +1,43 @@
+# Two commands do everything: `make fit` and `make test`. Each first makes .venv, once.
+PYTHON ?= python3
+BIN := .venv/bin
+TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: fit test setup lint types unit tensorboard corpus
+
+fit: setup
+	$(BIN)/python -m project fit --config configs/default.yaml
+	$(BIN)/python -m project test
+	@echo "look at the runs: make tensorboard"
+
+test: lint types unit
+
+setup: .venv/installed
+
+lint: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: setup
+	$(BIN)/mypy
+
+unit: setup
+	$(BIN)/pytest
+
+tensorboard: setup
+	$(BIN)/tensorboard --logdir runs --host localhost
+
+corpus: setup
+	$(BIN)/python scripts/make_corpus.py
+
+# pip, since it finds the CPU build of torch where the registry offers one; without CUDA that build is asked for first.
+.venv/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v < (3, 14) else \
+	    f"error: Python {v.major}.{v.minor} found, 3.11 to 3.13 needed; name one: make setup PYTHON=python3.11")'
+	@$(PYTHON) -m venv .venv || (echo "error: no venv module; on Debian: apt install python3-venv" >&2; exit 1)
+	@echo "installing into .venv (about a minute, once) ..."
+	@command -v nvidia-smi >/dev/null || $(PIP) "torch==$(TORCH)+cpu" 2>/dev/null || true
+	@$(PIP) "torch==$(TORCH)"
+	@$(PIP) --editable ".[dev]"
+	@touch $@

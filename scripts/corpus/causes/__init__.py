@@ -1,0 +1,1 @@
+"""One module per cause, each with `messages(rng) -> Iterator[Message]`."""

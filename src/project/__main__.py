@@ -1,0 +1,57 @@
+"""`python -m project COMMAND …`: a table of commands; imports only the one that runs."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+# command: (module with its `main`, arguments that main is given before the user's, what --help says)
+COMMANDS: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "fit": ("project.lit.cli", ("fit",), "train with Lightning's Trainer"),
+    "validate": ("project.lit.cli", ("validate",), "metrics of a checkpoint on the validation rows"),
+    "test": ("project.lit.cli", ("test",), "metrics of a checkpoint on the test rows"),
+    "predict": ("project.lit.cli", ("predict",), "label rows of a file or of standard input"),
+    "explain": ("project.tools.explain", (), "say what a pasted PyTorch error means and what to do"),
+}
+
+EXAMPLES = """\
+examples:
+  python -m project fit --config configs/default.yaml
+  python -m project fit --config configs/default.yaml --config configs/bf16.yaml --trainer.max_epochs 2
+  python -m project test
+  echo '{"text": "mat1 and mat2 shapes cannot be multiplied (3x4 and 5x6)"}' | python -m project predict
+  python -m project explain "mat1 and mat2 shapes cannot be multiplied (3x4 and 5x6)"
+
+`python -m project COMMAND --help` lists a command's options."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command that `arguments` name; returns the exit code: 2 for what the user can mend."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        width = max(map(len, COMMANDS))
+        print("usage: python -m project COMMAND [options]\n\ncommands:")
+        for name, (_, _, summary) in COMMANDS.items():
+            print(f"  {name:<{width}}  {summary}")
+        print(f"\n{EXAMPLES}")
+        return 0 if arguments else 2
+    command, *rest = arguments
+    if command not in COMMANDS:
+        import difflib
+
+        nearest = difflib.get_close_matches(command, COMMANDS, n=1)
+        hint = f"; did you mean {nearest[0]}?" if nearest else f"; commands: {', '.join(COMMANDS)}"
+        print(f"error: {command}: no such command{hint}", file=sys.stderr)
+        return 2
+    module_name, leading, _ = COMMANDS[command]
+    from project.errors import UserError
+
+    try:
+        return int(importlib.import_module(module_name).main(*leading, rest))
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,63 @@
+"""The typed configuration that both twins read: one dataclass per group of the YAML, one docstring per key.
+
+`model` is `project.task.recipe.Recipe`; `trainer` belongs to each twin, under Lightning's names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from project.task.tokenizer import TokenizerConfig
+
+
+@dataclass
+class DataConfig:
+    """The `data` group: which rows, and how they become batches. Only the first two keys are needed."""
+
+    train_file: str
+    """Training rows, .jsonl or .jsonl.gz: {"text": "...", "label": "..."} a line."""
+    val_file: str
+    """Validation rows."""
+    test_file: str | None = None
+    """Test rows; opened by the test command alone."""
+    predict_file: str | None = None
+    """Rows to label; only "text" is read. Standard input when not given."""
+    batch_size: int = 32
+    """Examples per micro-batch and rank."""
+    num_workers: int = 0
+    """Loader processes. Rows are tokenised once and memory-mapped, so 0 is usually fastest."""
+    max_tokens: int = 256
+    """A longer text keeps its head and its tail."""
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    """How text becomes tokens."""
+    cache_dir: str = ".cache"
+    """Where prepared rows are kept; safe to delete."""
+    empty_text: Literal["refuse", "keep"] = "refuse"
+    """What to do with a row whose text is empty or white space."""
+    seed: int = 0
+    """Seed of the training order; `seed_everything` sets it."""
+
+
+@dataclass
+class EarlyStopping:
+    """The `early_stopping` group: end the run when validation stops improving."""
+
+    patience: int | None = None
+    """Validations without improvement before the run ends; null: never."""
+    monitor: str = "val/macro_f1"
+    """The metric that is watched."""
+    mode: Literal["min", "max"] = "max"
+    """Whether smaller or larger is better."""
+    min_delta: float = 0.0
+    """A smaller change is no improvement."""
+
+
+@dataclass
+class Checkpoint:
+    """The `checkpoint` group: which weights count as best. best.ckpt and last.ckpt are written in any case."""
+
+    monitor: str = "val/macro_f1"
+    """The metric that decides."""
+    mode: Literal["min", "max"] = "max"
+    """Whether smaller or larger is better."""

@@ -1,0 +1,225 @@
+"""The commands fit, validate, test and predict, on LightningCLI.
+
+The parser is flat: one YAML serves every command here, and the hand-written twin as well. What only Lightning needs
+(callbacks, logger, plugins) is added here, so that the YAML says nothing of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import torch
+from jsonargparse import set_parsing_settings
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.plugins.precision import MixedPrecision
+from rich.console import Console
+
+from project.config import Checkpoint, EarlyStopping
+from project.config_faults import SHOWN, check_arguments
+from project.lit.callbacks import EpochLines, Finish, TensorBoardPages
+from project.lit.checkpoint import BestAndLast
+from project.lit.datamodule import JsonlDataModule
+from project.lit.module import LitClassifier
+from project.predictions import write_predictions
+from project.report import figures_table
+from project.runs import ROOT, best_checkpoint
+from project.task.classifier import read_checkpoint
+from project.task.recipe import network_from
+
+TRAINER_DEFAULTS = {
+    "num_sanity_val_steps": 0,  # bad rows are found when the data is prepared, not by a rehearsal
+    "use_distributed_sampler": False,  # it pads with duplicates (issue 21131); task/order.py shares rows out exactly
+    "enable_model_summary": False,  # EpochLines says what is trained
+}
+
+
+class Cli(LightningCLI):
+    """Parses one command's arguments and builds module, data module and trainer; runs nothing."""
+
+    model: LitClassifier
+    datamodule: JsonlDataModule
+    trainer: L.Trainer
+
+    def __init__(self, command: str, arguments: Sequence[str]) -> None:
+        self.command = command
+        set_parsing_settings(docstring_parse_attribute_docstrings=True)
+        super().__init__(
+            LitClassifier,
+            JsonlDataModule,
+            args=list(arguments),
+            run=False,
+            auto_configure_optimizers=False,
+            trainer_defaults=TRAINER_DEFAULTS,
+            save_config_kwargs={"overwrite": True},  # a rerun never fails because a file exists (issue 17115)
+            parser_kwargs={"prog": f"python -m project {command}", "exit_on_error": False, "allow_abbrev": False},
+        )
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        """Add the groups and keys that are neither Lightning's nor the two modules'."""
+        parser.add_argument("--name", type=str, default="default", help="Runs go to <default_root_dir>/<name>.")
+        parser.add_class_arguments(EarlyStopping, "early_stopping")
+        parser.add_class_arguments(Checkpoint, "checkpoint")
+        parser.add_argument("--ckpt_path", type=str | None, default=None, help="Checkpoint to evaluate.")
+        parser.add_argument("--output", type=str | None, default=None, help="File that predict writes; else stdout.")
+        parser.link_arguments("seed_everything", "data.seed", compute_fn=int)
+        parser.link_arguments("seed_everything", "model.seed", compute_fn=int)
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        """Report every fault of YAML files and flags at once; jsonargparse alone stops at the first."""
+        self.config = check_arguments(parser, args)
+
+    @property
+    def root(self) -> Path:
+        """Where runs go."""
+        return Path(self.config.trainer.default_root_dir or ROOT)
+
+    def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
+        """Add what the command needs from Lightning."""
+        config = self.config_init.trainer
+        if config.precision == "16-mixed" and _runs_on_cpu(config.accelerator):
+            # Lightning would quietly take bf16-mixed on a CPU; given as a plugin, fp16 and its scaler are real.
+            scaler = torch.amp.GradScaler("cpu")
+            kwargs["plugins"] = [*(config.plugins or []), MixedPrecision("16-mixed", device="cpu", scaler=scaler)]
+            kwargs["precision"] = None
+        if self.command == "fit":
+            kwargs |= self._logger_and_callbacks()
+        else:
+            kwargs |= {"logger": False, "callbacks": config.callbacks or []}
+            self.save_config_callback = None
+        kwargs["enable_progress_bar"] = config.enable_progress_bar is not False and sys.stderr.isatty()
+        return super().instantiate_trainer(**kwargs)
+
+    def _logger_and_callbacks(self) -> dict[str, Any]:
+        config = self.config_init
+        logger = config.trainer.logger
+        if logger in (None, True):
+            logger = TensorBoardLogger(self.root, name=config.name, default_hp_metric=False)
+        run = Path(logger.log_dir) if isinstance(logger, TensorBoardLogger) else self.root
+        checkpoints = BestAndLast(run / "checkpoints", self.config_init.checkpoint)
+        callbacks: list[Callback] = [EpochLines(), TensorBoardPages(self._hyperparameters()), checkpoints]
+        callbacks.append(Finish(run, checkpoints))
+        if config.early_stopping.patience is not None:
+            callbacks.append(L.pytorch.callbacks.EarlyStopping(**vars(config.early_stopping)))
+        return {"logger": logger, "callbacks": [*(config.trainer.callbacks or []), *callbacks]}
+
+    def _hyperparameters(self) -> dict[str, Any]:
+        """What TensorBoard's hparams page shows: the keys that people vary, flat."""
+        config = self.config
+        chosen: dict[str, Any] = {"batch_size": config.data.batch_size, "max_tokens": config.data.max_tokens}
+        chosen |= {f"tokenizer.{key}": value for key, value in vars(config.data.tokenizer).items()}
+        for group in ("network", "optimizer", "lr_scheduler"):
+            part = config.model[group]
+            if part is not None:
+                chosen[group] = part.class_path.rpartition(".")[2]
+                chosen |= {f"{group}.{key}": value for key, value in vars(part.get("init_args") or {}).items()}
+        chosen |= {key: config.trainer[key] for key in ("precision", "accumulate_grad_batches", "gradient_clip_val")}
+        chosen |= {"label_smoothing": config.model.label_smoothing, "seed": config.seed_everything}
+        return {key: value if isinstance(value, int | float | str) else str(value) for key, value in chosen.items()}
+
+
+def main(command: str, arguments: Sequence[str]) -> int:
+    """Run one of the four commands; returns the exit code."""
+    _quieten()
+    return {"fit": _fit, "validate": _validate, "test": _test, "predict": _predict}[command](arguments)
+
+
+def _fit(arguments: Sequence[str]) -> int:
+    cli = Cli("fit", arguments)
+    cli.datamodule.tokenizer_from = cli.model.recipe.init_from
+    cli.trainer.fit(cli.model, datamodule=cli.datamodule)
+    if cli.trainer.interrupted:
+        return 130
+    console = Console(highlight=False, soft_wrap=True)
+    for callback in cli.trainer.callbacks:  # type: ignore[attr-defined]
+        if isinstance(callback, BestAndLast) and callback.best_epoch >= 0:
+            console.print(
+                f"best: {callback.best} ({callback.config.monitor} {callback.best_value:.4f} "
+                f"after epoch {callback.best_epoch + 1})"
+            )
+    console.print(f"look at it: make tensorboard, or tensorboard --logdir {cli.root}")
+    return 0
+
+
+def _validate(arguments: Sequence[str]) -> int:
+    return _evaluate("validate", arguments)
+
+
+def _test(arguments: Sequence[str]) -> int:
+    return _evaluate("test", arguments)
+
+
+def _evaluate(command: str, arguments: Sequence[str]) -> int:
+    cli, path = _cli_for_checkpoint(command, arguments)
+    start_seconds = time.perf_counter()
+    run = cli.trainer.validate if command == "validate" else cli.trainer.test
+    run(cli.model, datamodule=cli.datamodule, ckpt_path=path, verbose=False, weights_only=True)
+    seconds = time.perf_counter() - start_seconds
+    figures = cli.model.figures
+    labels = [str(label) for label in cli.model.vocabulary.labels]
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(figures_table(f"{command}: {path}", figures, labels))
+    num_examples = sum(figures.support)
+    console.print(f"{num_examples:,} rows in {seconds:.2f} s, {num_examples / seconds:,.0f} rows per second")
+    return 0
+
+
+def _predict(arguments: Sequence[str]) -> int:
+    cli, path = _cli_for_checkpoint("predict", arguments)
+    batches: Any = cli.trainer.predict(cli.model, datamodule=cli.datamodule, ckpt_path=path, weights_only=True)
+    write_predictions(torch.cat(batches).cpu(), cli.model.vocabulary.labels, cli.config.output)
+    return 0
+
+
+def _cli_for_checkpoint(command: str, arguments: Sequence[str]) -> tuple[Cli, Path]:
+    """The command's parts, with network and vocabulary as the checkpoint has them."""
+    cli = Cli(command, _with_saved_config(arguments))
+    path = cli.config.ckpt_path
+    if path is None:
+        path = best_checkpoint(cli.root)
+        print(f"checkpoint: {path}", file=sys.stderr)
+    content = read_checkpoint(path)
+    cli.model.recipe.network = network_from(content["classifier"]["network"])
+    cli.datamodule.take_vocabulary(content)
+    return cli, Path(path)
+
+
+def _with_saved_config(arguments: Sequence[str]) -> Sequence[str]:
+    """Without --config, the configuration is the one saved with the checkpoint's run."""
+    named = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    for option in ("--config", "--ckpt_path", "--trainer.default_root_dir"):
+        named.add_argument(option, dest=option)
+    values = vars(named.parse_known_args(arguments)[0])
+    if values["--config"] is not None or any(argument in SHOWN for argument in arguments):
+        return arguments
+    path = values["--ckpt_path"] or best_checkpoint(Path(values["--trainer.default_root_dir"] or ROOT))
+    saved = Path(path).parent.parent / "config.yaml"
+    return ["--config", str(saved), *arguments] if saved.is_file() else arguments
+
+
+def _runs_on_cpu(accelerator: str) -> bool:
+    if accelerator == "auto":
+        return not (torch.cuda.is_available() or torch.backends.mps.is_available())
+    return accelerator == "cpu"
+
+
+def _quieten() -> None:
+    """Leave out what Lightning says of its own products and of things that are meant here."""
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    for message in (
+        ".*does not have many workers",  # rows are memory-mapped: a batch costs less than handing it over
+        ".*callbacks used to create the checkpoint need to be provided",  # an evaluation needs no BestAndLast
+        ".*using a custom batch sampler `OrderedBatches` for prediction",  # it returns every row once
+        ".*LeafSpec.* is deprecated",  # Lightning 2.6.6 on torch 2.13
+    ):
+        warnings.filterwarnings("ignore", message=message)

@@ -1,0 +1,231 @@
+"""The LightningModule: one step of training and one of evaluation, as hooks.
+
+The loss is a sum over the micro-batch. Lightning divides what `training_step` returns by the number of accumulated
+batches, so `backward` goes from the undivided sum, and the window's gradients are divided once, by the number of
+examples that went in, right before clipping.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torchmetrics import Metric
+from torchmetrics.classification import MulticlassConfusionMatrix
+
+from project.lit.datamodule import JsonlDataModule
+from project.task.batch import Batch
+from project.task.classifier import describe, start_from
+from project.task.objective import figures, loss_counts, normalise, summed_loss
+from project.task.plan import Plan
+from project.task.recipe import Recipe, check_compiler
+from project.task.vocabulary import Vocabulary
+
+
+class LitClassifier(L.LightningModule):
+    """A text classifier for Lightning's Trainer; its arguments are the fields of `Recipe`."""
+
+    network: nn.Module
+
+    def __init__(self, **recipe: Any) -> None:
+        super().__init__()
+        self.recipe = Recipe(**recipe)
+        self.class_weights: Tensor | None
+        self.register_buffer("class_weights", None, persistent=False)
+
+    # Construction: the vocabulary is known once the data module is set up.
+
+    def configure_model(self) -> None:
+        """Build the network, once; weights of `init_from` replace the fresh ones."""
+        if hasattr(self, "network"):  # fit calls this, and so does each later validate, test or predict
+            return
+        self.network = self.recipe.build_network(self.vocabulary.num_tokens, self.vocabulary.num_classes)
+        # Counts, not ratios: integers add up exactly in any order. Ratios are derived in float64 when read.
+        self.confusion = MulticlassConfusionMatrix(self.vocabulary.num_classes, validate_args=False)
+        self.losses = LossCounts()
+        if self.trainer.training:
+            if self.recipe.init_from:
+                start_from(self.recipe.init_from, self.recipe.network, self.network, self.vocabulary)
+            self.class_weights = self.recipe.build_class_weights(self.vocabulary.labels, self.data.label_counts)
+        if self.recipe.compile:
+            check_compiler()
+            self.network.compile()
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        """The recipe's optimizer and scheduler; the number of steps is the plan's."""
+        optimizer = self.recipe.build_optimizer(self.network)
+        lr_scheduler = self.recipe.build_lr_scheduler(optimizer, self.plan.total_steps)
+        if lr_scheduler is None:
+            return optimizer
+        if self.recipe.lr_monitor is not None:
+            return {
+                "optimizer": optimizer,
+                "lr_scheduler": {"scheduler": lr_scheduler, "interval": "epoch", "monitor": self.recipe.lr_monitor},
+            }
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": lr_scheduler, "interval": self.recipe.lr_interval},
+        }
+
+    @property
+    def data(self) -> JsonlDataModule:
+        """The data module that the Trainer was given."""
+        return self.trainer.datamodule  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Tokenizer and labels of this run."""
+        return self.data.vocabulary
+
+    @property
+    def plan(self) -> Plan:
+        """Micro-batches, windows and steps of this run."""
+        trainer = self.trainer
+        assert trainer.max_epochs is not None
+        return Plan(
+            num_examples=len(self.data.train),
+            batch_size=self.data.config.batch_size,
+            world_size=trainer.world_size,
+            accumulate_grad_batches=trainer.accumulate_grad_batches,
+            max_epochs=trainer.max_epochs,
+            max_steps=trainer.max_steps,
+            limit_train_batches=trainer.limit_train_batches,
+        )
+
+    # Training. Order: forward, backward, (unscale), normalise, clip, step, (scaler update), scheduler.
+
+    def on_train_start(self) -> None:
+        """Nothing is counted yet."""
+        self.num_window_examples = 0
+        self.num_interval_examples = 0
+        self.interval_loss = torch.zeros((), device=self.device)
+        self.step_scalars: dict[str, float] = {}
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Forward and summed loss, () float32; autocast, where set, covers both."""
+        logits = self.network(batch.tokens, batch.lengths)
+        self.loss_sum = summed_loss(
+            logits, batch.labels, label_smoothing=self.recipe.label_smoothing, class_weights=self.class_weights
+        )
+        self.num_window_examples += len(batch.labels)
+        self.num_interval_examples += len(batch.labels)
+        self.interval_loss += self.loss_sum.detach()
+        return self.loss_sum
+
+    def backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
+        """Backward from the undivided sum: `loss` was divided by N, and (1/N)·N is not 1 for every N (issue 19987)."""
+        undivided = self.loss_sum if self.scaler is None else self.scaler.scale(self.loss_sum)
+        undivided.backward(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+    def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
+        """Gradients are complete and unscaled here, and not clipped yet (issue 18669): normalise them."""
+        normalise(self.network.parameters(), self.num_window_examples)
+        self.num_window_examples = 0
+        self.scale = self.scaler.get_scale() if self.scaler is not None else 1.0
+        log_every_n_steps: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
+        if (self.global_step + 1) % log_every_n_steps == 0:
+            gradients = [p.grad for p in self.network.parameters() if p.grad is not None]
+            self.step_scalars = {
+                "train/grad_norm": float(nn.utils.get_total_norm(gradients)),
+                "train/lr": optimizer.param_groups[0]["lr"],
+            }
+
+    def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
+        """Advance the scheduler; a per-step one stays where the scaler skipped the step (issues 16228, 18828)."""
+        skipped = self.scaler is not None and self.scaler.get_scale() < self.scale
+        if not (skipped and self.recipe.advances_per_step):
+            super().lr_scheduler_step(scheduler, metric)
+
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+        """At a logged optimizer step, report the interval since the last one; the loss is read off the device here."""
+        if not self.step_scalars:
+            return
+        loss = float(self.interval_loss) / self.num_interval_examples
+        self.log("train/loss", loss, prog_bar=True, logger=False, batch_size=1)
+        for logger in self.loggers:  # not through self.log: its x-axis counts batches, and it costs more than a step
+            logger.log_metrics({"train/loss": loss, **self.step_scalars}, step=self.global_step)
+        self.interval_loss.zero_()
+        self.num_interval_examples = 0
+        self.step_scalars = {}
+
+    @property
+    def scaler(self) -> torch.amp.GradScaler | None:
+        """The gradient scaler of 16-mixed precision."""
+        return getattr(self.trainer.precision_plugin, "scaler", None)
+
+    # Evaluation: every example counted once, as integers.
+
+    def evaluation_step(self, batch: Batch) -> Tensor:
+        """Count one micro-batch; returns its logits, (B, C)."""
+        logits: Tensor = self.network(batch.tokens, batch.lengths)
+        self.confusion.update(logits.argmax(dim=1), batch.labels)
+        self.losses.update(loss_counts(logits, batch.labels))
+        return logits
+
+    def evaluation_epoch_end(self, split: str) -> None:
+        """Turn the counts into `self.figures` and log them as `<split>/loss`, `/accuracy` and `/macro_f1`."""
+        self.confusion_counts: Tensor = self.confusion.compute().cpu()
+        self.figures = figures(self.confusion_counts, self.losses.compute().cpu())
+        for name in ("loss", "accuracy", "macro_f1"):
+            value = torch.tensor(getattr(self.figures, name), dtype=torch.float64)
+            self.log(f"{split}/{name}", value, prog_bar=name != "loss", batch_size=1)
+        self.confusion.reset()
+        self.losses.reset()
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Count; see `evaluation_step`."""
+        return self.evaluation_step(batch)
+
+    def on_validation_epoch_end(self) -> None:
+        """See `evaluation_epoch_end`."""
+        self.evaluation_epoch_end("val")
+
+    def test_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Count; see `evaluation_step`."""
+        return self.evaluation_step(batch)
+
+    def on_test_epoch_end(self) -> None:
+        """See `evaluation_epoch_end`."""
+        self.evaluation_epoch_end("test")
+
+    def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Class probabilities, (B, C) float32."""
+        logits: Tensor = self.network(batch.tokens, batch.lengths)
+        return logits.float().softmax(dim=1)
+
+    # Checkpoints hold what both twins write: the network's own keys, and plain data that describe the classifier.
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Strip Lightning's attribute name from the weights' keys; add the classifier's description."""
+        prefix = "network."
+        checkpoint["state_dict"] = {key.removeprefix(prefix): value for key, value in checkpoint["state_dict"].items()}
+        checkpoint["classifier"] = describe(
+            self.recipe.network, self.network, self.vocabulary, self.data.config.max_tokens
+        )
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Undo what `on_save_checkpoint` did to the keys."""
+        checkpoint["state_dict"] = {f"network.{key}": value for key, value in checkpoint["state_dict"].items()}
+
+
+class LossCounts(Metric):
+    """Sum of `loss_counts` over micro-batches and ranks, (2,) int64."""
+
+    full_state_update = False
+    total: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("total", torch.zeros(2, dtype=torch.int64), dist_reduce_fx="sum")
+
+    def update(self, counts: Tensor) -> None:
+        """Add one micro-batch's counts, (2,) int64."""
+        self.total += counts
+
+    def compute(self) -> Tensor:
+        """The sum so far, (2,) int64."""
+        return self.total

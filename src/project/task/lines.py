@@ -1,0 +1,176 @@
+"""Lines of a JSON-lines file: read, decoded and checked, with messages for whatever is wrong.
+
+Lines end at a newline byte and nowhere else, so that U+2028 in a text is just a character.
+"""
+
+import codecs
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from project.errors import UserError
+
+MAX_SHOWN = 10
+EXAMPLE = '{"text": "…", "label": "…"}'
+
+Label: TypeAlias = str | int
+EmptyText: TypeAlias = Literal["refuse", "keep"]
+
+
+class DataError(UserError):
+    """The user's data is at fault; the message says where, what was found, and what would be right."""
+
+
+class Faults:
+    """Counts the faulty lines of one file and keeps the first ten for the message."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = 0
+        self._shown: list[str] = []
+
+    def add(self, line: int, fault: str) -> None:
+        """Record a fault (`what is wrong, found …, expected …`) of a line, counted from 1."""
+        self.count += 1
+        if len(self._shown) < MAX_SHOWN:
+            self._shown.append(f"{self.path}:{line}: {fault}")
+
+    def stop_if_any(self) -> None:
+        """Raise one DataError over all recorded faults, or do nothing if there are none."""
+        if self.count == 1:
+            raise DataError(self._shown[0])
+        if self.count:
+            extent = f", the first {MAX_SHOWN}" if self.count > MAX_SHOWN else ""
+            raise DataError("\n".join([f"{self.path}: {self.count} faulty lines{extent}:", *self._shown]))
+
+
+def show(value: object) -> str:
+    """A JSON value as it would stand in the file, cut to 60 characters, always printable as UTF-8."""
+    text = json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode()
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """Yield (line number, byte offset when decompressed, line without its end) of each line that is not blank."""
+    is_gzip = path.suffix == ".gz"
+    offset = 0
+    try:
+        # binary, since text mode would also split at U+2028 and at a lone \r
+        with gzip.open(path) if is_gzip else path.open("rb") as stream:
+            for number, raw in enumerate(stream, 1):
+                line, start = raw.rstrip(b"\r\n"), offset
+                offset += len(raw)
+                if number == 1:
+                    _check_encoding(path, line)
+                    if line.startswith(codecs.BOM_UTF8):
+                        line, start = line.removeprefix(codecs.BOM_UTF8), start + len(codecs.BOM_UTF8)
+                if line.strip():
+                    yield number, start, line
+    except gzip.BadGzipFile as error:
+        raise DataError(f"{path}: not gzip, found {error}, expected gzip content or a name without .gz") from error
+    except (EOFError, zlib.error) as error:
+        raise DataError(f"{path}: damaged gzip, found {error} after {offset} bytes, expected a whole file") from error
+
+
+def _check_encoding(path: Path, first_line: bytes) -> None:
+    head = first_line[:4]
+    if not path.name.endswith(".gz") and head.startswith(b"\x1f\x8b"):
+        raise DataError(
+            f"{path}:1: compressed content, found gzip bytes 1f 8b, expected text; name the file {path.name}.gz"
+        )
+    encoding = json.detect_encoding(head).upper()
+    if not encoding.startswith("UTF-8"):
+        raise DataError(
+            f"{path}:1: text is {encoding}, found bytes {head.hex(' ')} at byte 0, expected UTF-8; "
+            f"convert it: iconv -f {encoding} -t UTF-8 {path.name} > utf8.jsonl"
+        )
+
+
+class Fault(Exception):
+    """What is wrong with one line; never leaves this package's readers."""
+
+    def __init__(self, wrong: str, found: str, right: str) -> None:
+        super().__init__(f"{wrong}, found {found}, expected {right}")
+
+
+class _Row(msgspec.Struct):
+    text: str
+
+
+class _LabelledRow(_Row):
+    label: Label
+
+
+class LineParser:
+    """Turns one line into its text and label, or raises `Fault`."""
+
+    def __init__(self, labelled: bool, empty_text: EmptyText) -> None:
+        self._labelled = labelled
+        self._empty_text = empty_text
+        self._decoder = msgspec.json.Decoder[_Row](_LabelledRow if labelled else _Row)
+
+    def parse(self, line: bytes, start: int) -> tuple[bytes, Label | None]:
+        """Text as UTF-8, and label (None without labels), of the line that starts at byte `start` of the file."""
+        try:
+            decoded = line.decode()
+        except UnicodeDecodeError as error:
+            found = f"byte {line[error.start]:02x} at byte {start + error.start} of the file"
+            raise Fault("invalid UTF-8", found, "UTF-8 text") from error
+        try:
+            row = self._decoder.decode(line)
+        except (msgspec.DecodeError, RecursionError):
+            row = self._inspect(decoded)
+        text = _utf8("text", row.text)
+        if self._empty_text == "refuse" and not row.text.strip():
+            raise Fault("empty text", show(row.text), "a text with words; data.empty_text: keep allows such rows")
+        if not isinstance(row, _LabelledRow):
+            return text, None
+        if isinstance(row.label, str):
+            _utf8("label", row.label)
+        return text, row.label
+
+    def _inspect(self, line: str) -> _Row:
+        """Say what is wrong with a line that the typed decoder refused.
+
+        A line that only holds what Python writes beyond the JSON standard (NaN in another key) is taken as it is.
+        """
+        try:
+            row = json.loads(line)
+        except RecursionError as error:
+            raise Fault("malformed JSON", "brackets nested too deeply", f"one {EXAMPLE}") from error
+        except json.JSONDecodeError as error:
+            found = f"{_excerpt(line)} ({error.msg} at column {error.colno})"
+            raise Fault("malformed JSON", found, f"one {EXAMPLE}") from error
+        except ValueError as error:  # an integer of thousands of digits
+            raise Fault("malformed JSON", str(error), f"one {EXAMPLE}") from error
+        if not isinstance(row, dict):
+            raise Fault("not an object", show(row), f"one {EXAMPLE}")
+        for key in ("text", "label") if self._labelled else ("text",):
+            if key not in row:
+                found = f"the keys {', '.join(map(show, row))}" if row else "no keys"
+                raise Fault(f'missing key "{key}"', found, f"one {EXAMPLE}")
+        text, label = row["text"], row.get("label")
+        if not isinstance(text, str):
+            raise Fault("text is not a string", show(text), 'a string such as "…"')
+        if not self._labelled:
+            return _Row(text)
+        if isinstance(label, bool) or not isinstance(label, str | int):
+            raise Fault("label is not a string or an integer", show(label), 'one such as "spam" or 3')
+        return _LabelledRow(text, label)
+
+
+def _utf8(key: str, value: str) -> bytes:
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        found = f"\\u{ord(value[error.start]):04x} at character {error.start}"
+        raise Fault(f"lone surrogate in {key}", found, "text without half a surrogate pair") from error
+
+
+def _excerpt(line: str) -> str:
+    return line if len(line) <= 60 else line[:59] + "…"

@@ -1,0 +1,12 @@
+"""The networks a run can choose by `model.network.class_path`, and the blocks they are made of.
+
+Every network is built as `Network(num_tokens, num_classes, **init_args)` and called as
+`network(tokens (B, T) int64, lengths (B,) int64) -> logits (B, C)`. Padding never changes a row's logits.
+"""
+
+from project.task.network.blocks import Head, Residual
+from project.task.network.pooling import Pooling
+from project.task.network.textcnn import TextCNN
+from project.task.network.transformer import Transformer
+
+__all__ = ["Head", "Pooling", "Residual", "TextCNN", "Transformer"]

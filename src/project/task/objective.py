@@ -1,0 +1,105 @@
+"""What is minimised, and the one rule by which gradients are normalised.
+
+The gradient at an optimizer step is the sum of per-example loss gradients over the window and over all ranks,
+divided by the number of examples that went in. So the loss is a sum, and the division happens once, at the step.
+
+B: micro-batch size, C: number of classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+LOSS_UNIT = 2.0**-32
+"""Evaluation losses are counted in integer multiples of this, so that their sum does not depend on the order."""
+
+
+def summed_loss(
+    logits: Tensor, labels: Tensor, *, label_smoothing: float = 0.0, class_weights: Tensor | None = None
+) -> Tensor:
+    """Sum of the examples' cross-entropies, () float32.
+
+    Args:
+        logits: (B, C), any floating dtype; the loss is computed in float32.
+        labels: (B,) int64.
+        label_smoothing: share of the target spread over all classes, 0 to 1.
+        class_weights: (C,) float32; each example's loss is multiplied by its class's weight. The normaliser stays
+            the number of examples.
+    """
+    return functional.cross_entropy(
+        logits.float(), labels, weight=class_weights, label_smoothing=label_smoothing, reduction="sum"
+    )
+
+
+def normalise(parameters: Iterable[nn.Parameter], num_examples: float) -> None:
+    """Divide the accumulated gradients, in place, by the number of examples of the window."""
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    torch._foreach_div_(gradients, float(num_examples))
+
+
+def balanced_weights(label_counts: Tensor) -> Tensor:
+    """Class weights inverse to frequency with a mean of one over the examples: n / (C · count), (C,) float32.
+
+    The formula of scikit-learn's `class_weight="balanced"` (King and Zeng 2001).
+    """
+    counts = label_counts.double()
+    return (counts.sum() / (len(counts) * counts)).float()
+
+
+def loss_counts(logits: Tensor, labels: Tensor) -> Tensor:
+    """The micro-batch's plain cross-entropy as two integers, (2,) int64; no smoothing and no class weights.
+
+    The first is the sum of the finite losses in units of `LOSS_UNIT`, the second counts those that are not finite.
+    """
+    losses = functional.cross_entropy(logits.float(), labels, reduction="none").double()
+    finite = losses.isfinite()
+    units = torch.round(torch.where(finite, losses, 0.0) / LOSS_UNIT).long()
+    return torch.stack([units.sum(), (~finite).sum()])
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Metrics of one evaluation, in float64, derived from integer counts.
+
+    `precision`, `recall`, `f1` and `support` hold one value per class. A ratio whose denominator is zero is 0.
+    """
+
+    loss: float
+    accuracy: float
+    macro_f1: float
+    """Mean F1 over the classes that occur in labels or predictions."""
+    precision: tuple[float, ...]
+    recall: tuple[float, ...]
+    f1: tuple[float, ...]
+    support: tuple[int, ...]
+
+
+def figures(confusion: Tensor, losses: Tensor) -> Figures:
+    """Metrics from counts.
+
+    Args:
+        confusion: (C, C) int64; rows are true classes, columns predicted ones.
+        losses: (2,) int64, the sum of `loss_counts`; a loss that was not finite makes `Figures.loss` NaN.
+    """
+    counts = confusion.double()
+    correct, support, predicted = counts.diagonal(), counts.sum(dim=1), counts.sum(dim=0)
+    precision = torch.where(predicted > 0, correct / predicted, 0.0)
+    recall = torch.where(support > 0, correct / support, 0.0)
+    occurring = support + predicted > 0
+    f1 = torch.where(occurring, 2 * correct / (support + predicted), 0.0)
+    num_examples = int(confusion.sum())
+    total_units, num_not_finite = losses.tolist()
+    return Figures(
+        loss=float("nan") if num_not_finite else total_units * LOSS_UNIT / num_examples,
+        accuracy=float(correct.sum() / num_examples),
+        macro_f1=float(f1.sum() / occurring.sum()),
+        precision=tuple(precision.tolist()),
+        recall=tuple(recall.tolist()),
+        f1=tuple(f1.tolist()),
+        support=tuple(int(count) for count in support.tolist()),
+    )

@@ -1,0 +1,68 @@
+"""Which example goes where: a pure function of (seed, epoch, position, rank, world size).
+
+No loader state and no global random stream takes part. An epoch's order is a permutation drawn from a generator of
+its own; a micro-batch is a slice of it; a rank's share of a micro-batch is every `world_size`-th example of that
+slice. So the ranks' examples, interleaved, are the one-process order, and a resume is a seek rather than a replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+
+def epoch_order(num_examples: int, seed: int, epoch: int) -> Tensor:
+    """The order in which epoch `epoch` visits the examples, (num_examples,) int64.
+
+    Seed and epoch are mixed by the multiplier and finaliser of SplitMix64 (Steele, Lea and Flood 2014), so that
+    neighbouring seeds and epochs share nothing.
+    """
+    mask = 2**64 - 1
+    state = (seed * 0x9E3779B97F4A7C15 + epoch + 1) * 0x9E3779B97F4A7C15 & mask
+    state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & mask
+    state = (state ^ state >> 27) * 0x94D049BB133111EB & mask
+    generator = torch.Generator().manual_seed((state ^ state >> 31) & (2**63 - 1))
+    return torch.randperm(num_examples, generator=generator)
+
+
+class OrderedBatches:
+    """A batch sampler: the example indices of one rank's micro-batches, epoch by epoch.
+
+    With `seed` None the order is the file's own, which is what evaluation wants. The caller announces the epoch
+    through `set_epoch`, under the name that Lightning calls too.
+
+    Args:
+        num_examples: size of the dataset.
+        batch_size: examples per micro-batch and rank.
+        seed: seed of the order, or None for the file's order.
+        rank: this process, 0 <= rank < world_size.
+        world_size: number of processes that share each micro-batch.
+    """
+
+    def __init__(
+        self, num_examples: int, batch_size: int, *, seed: int | None, rank: int = 0, world_size: int = 1
+    ) -> None:
+        self.num_examples = num_examples
+        self.batch_size = batch_size
+        self.seed = seed
+        self.rank = rank
+        self.world_size = world_size
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Take the order of this epoch from the next iteration on."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return -(-self.num_examples // (self.batch_size * self.world_size))
+
+    def __iter__(self) -> Iterator[list[int]]:
+        if self.seed is None:
+            order = torch.arange(self.num_examples)
+        else:
+            order = epoch_order(self.num_examples, self.seed, self.epoch)
+        global_batch_size = self.batch_size * self.world_size
+        for start in range(0, self.num_examples, global_batch_size):
+            yield order[start : start + global_batch_size][self.rank :: self.world_size].tolist()

@@ -1,0 +1,66 @@
+"""The arithmetic of a run, computed once: micro-batches, accumulation windows, optimizer steps.
+
+A window is the micro-batches between two optimizer steps. Every number here comes from the data and the settings;
+neither twin asks a framework for it (Lightning's `estimated_stepping_batches` sets the data up too early).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from project.errors import UserError
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings of a run and the counts that follow from them.
+
+    Raises:
+        UserError: where no number of steps follows from the settings.
+    """
+
+    num_examples: int
+    batch_size: int
+    """Examples per micro-batch and rank."""
+    world_size: int = 1
+    accumulate_grad_batches: int = 1
+    """Micro-batches per window; an epoch's last window may hold fewer."""
+    max_epochs: int = 1
+    """-1: without limit."""
+    max_steps: int = -1
+    """Optimizer steps; -1: without limit."""
+    limit_train_batches: int | float = 1.0
+    """An int counts micro-batches per epoch, a float is a fraction of them: Lightning's meaning."""
+
+    def __post_init__(self) -> None:
+        if self.num_micro_batches < 1:
+            raise UserError(
+                f"trainer.limit_train_batches: {self.limit_train_batches} of {self._num_available} micro-batches "
+                "leaves nothing to train on; raise it"
+            )
+        if self.max_epochs < 0 and self.max_steps < 0:
+            raise UserError("trainer.max_epochs and trainer.max_steps are both without limit; set one of them")
+
+    @property
+    def _num_available(self) -> int:
+        return -(-self.num_examples // (self.batch_size * self.world_size))
+
+    @property
+    def num_micro_batches(self) -> int:
+        """Micro-batches per epoch."""
+        if isinstance(self.limit_train_batches, float):
+            return int(self._num_available * self.limit_train_batches)
+        return min(self._num_available, self.limit_train_batches)
+
+    @property
+    def num_windows(self) -> int:
+        """Optimizer steps per epoch; the last window may be short."""
+        return -(-self.num_micro_batches // self.accumulate_grad_batches)
+
+    @property
+    def total_steps(self) -> int:
+        """Optimizer steps of the whole run: what a scheduler such as OneCycleLR has to know."""
+        if self.max_epochs < 0:
+            return self.max_steps
+        by_epochs = self.num_windows * self.max_epochs
+        return by_epochs if self.max_steps < 0 else min(by_epochs, self.max_steps)
