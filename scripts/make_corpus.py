@@ -33,7 +33,7 @@ def cause_names() -> list[str]:
 
 
 def collect(cause: str, seed: int) -> list[Message]:
-    """Return the distinct messages of one cause.
+    """Return the messages of one cause, each text once; a text that a core group shares with another stays core.
 
     Raises:
         ValueError: a module yields a message of another cause, or a group that is partly core.
@@ -54,7 +54,7 @@ def collect(cause: str, seed: int) -> list[Message]:
 
 
 def build(seed: int, num_rows: int, causes: Sequence[str]) -> dict[Split, list[Row]]:
-    """Return the rows of each split, shuffled: `num_rows` per cause for training, a tenth of it for each other split."""
+    """Return each split's rows, shuffled: `num_rows` per cause for training, a tenth of that for each other split."""
     taken: set[str] = set()
     rows: dict[Split, list[Row]] = {split: [] for split in SPLITS}
     for cause in causes:

@@ -67,7 +67,7 @@ def _counts(rows: Mapping[Split, Sequence[Row]]) -> str:
         own = {split: [row for row in rows[split] if row.message.cause == cause] for split in SPLITS}
         every = [row for split in SPLITS for row in own[split]]
         raised = sum(row.message.origin == "raised" for row in every)
-        distinct = {(row.message.exception, row.message.text): row.message.origin for row in every}
+        distinct = {row.message.text: row.message.origin for row in every}
         num_raised = sum(origin == "raised" for origin in distinct.values())
         figures = [*(len(own[s]) for s in SPLITS), raised, len(every) - raised, num_raised, len(distinct) - num_raised]
         totals = [total + figure for total, figure in zip(totals, figures, strict=True)]

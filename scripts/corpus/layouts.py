@@ -42,7 +42,9 @@ def python_lines(frames: Sequence[Frame], draw: Draw) -> list[str]:
             if markers:
                 width = min(len(frame.source), 60)
                 start = draw.rng.randint(0, width // 3)
-                lines.append("    " + " " * start + "^" * max(3, width - start))
+                marked = max(3, width - start)
+                tildes = draw.rng.randint(0, marked - 2) if draw.chance(0.4) else 0
+                lines.append("    " + " " * start + "~" * tildes + "^" * (marked - tildes))
     return lines if indented else [line.strip() for line in lines]
 
 

@@ -72,6 +72,8 @@ NOISE = (
     "iter: {n}, loss_G: 1.0{n}, loss_D: 0.4", "Model loaded.", "FutureWarning: Pass `weights_only` explicitly", "Killing subprocess {n}",
     "    main()", "    raise e", "INFO: training started at step {n}", "cudnn version 8902", "torch 1.10.0, torchvision 0.11.1",
     "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 (pid: {n}) of binary: /usr/bin/python3",
+    "Prompt executed in {n}.07 seconds", "INFO:     127.0.0.1:5{n} - \"POST /predict HTTP/1.1\" 500 Internal Server Error", "Loading pipeline components...: 100%|██████████| 7/7",
+    "Loading checkpoint shards:  50%|█████     | 1/2", "Traceback (most recent call last):", "got prompt", "{{'loss': 0.{n}, 'learning_rate': 2e-05, 'epoch': 0.{d}}}", "Map: 100%|██████████| {n}/{n}",
     "Num GPUs: {n}", "step {n}: train loss 4.1{n}, val loss 4.2", "[2023-05-0{d} 1{d}:04:5{d}] start epoch", "Loading weights ... done ({n} ms)",
 )  # fmt: skip
 PREFIXES = (

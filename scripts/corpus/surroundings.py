@@ -84,12 +84,14 @@ def _attempt(message: Message, draw: Draw) -> str:
         paste.before, paste.after = (
             (noise + paste.before, paste.after) if draw.chance(0.6) else (paste.before, paste.after + noise)
         )
-    fence = draw.chance(0.09)
-    _remark(paste, draw, room=2 if fence else 0)
-    _fit(paste, draw, MAX_CHARACTERS - draw.rng.choice((60, 60, 150, 300, 450)), MAX_LINES - 1 - (2 if fence else 0))
-    if fence:
-        paste.before.append(draw.pick(("```", "```python", "```pytb", "~~~", "[code]", "```shell")))
-        paste.after.insert(0, "```")
+    fenced = draw.chance(0.09)
+    if fenced:
+        paste.before.insert(
+            0, draw.pick(("```", "```python", "```pytb", "~~~", "[code]", "```shell", "<details>", "<pre>"))
+        )
+        paste.after.append("```")
+    _remark(paste, draw, own_line=fenced)
+    _fit(paste, draw, MAX_CHARACTERS - draw.rng.choice((60, 60, 150, 300, 450)), MAX_LINES - 1)
     return _disguised(paste, draw).strip("\n")
 
 
@@ -108,7 +110,8 @@ def _headed(message: Message, draw: Draw) -> str:
     forms = (
         "{s}('{t}')", "Error: {t}", "ERROR: {t}", "Exception has occurred: {s}\n{t}", "*** {s}: {t}", "builtins.{s}: {t}", "Caught {s}: {t}",
         "<class '{s}'>: {t}", "raise {s}(\"{t}\")", "{s} : {t}", "**{s}**: {t}", "`{s}: {t}`", "{s} - {t}", "E       {s}: {t}", "Exception: {t}",
-        "terminate called after throwing an instance of 'c10::Error'\n  what():  {t}", "{s}:\n{t}", "Error during training: {t}", "\"{s}: {t}\"", "{s}\n\n{t}",
+        "terminate called after throwing an instance of 'c10::Error'\n  what():  {t}", "{s}:\n{t}", "Error during training: {t}", "\"{s}: {t}\"", "{s}\n\n{t}", "E: {t}", "!!! Exception during processing !!! {t}", "[error] {t}", "! {t}", "Failed: {s}({t})", "An error occurred: {t}",
+        "{s} {t}", "exception: {s}: {t}", "Failure: {t}", "FATAL: {t}", "err = {s}(\"{t}\")", "e: {s}: {t}", "> {t}",
     )  # fmt: skip
     return draw.pick(forms).format(s=short, t=text)
 
@@ -125,7 +128,6 @@ def _traceback(message: Message, draw: Draw) -> list[str]:
     if draw.chance(0.4):
         frames += [call_frame(draw) for _ in range(draw.rng.randint(1, 2))]
     own = list(message.frames)
-    draw.rng.shuffle(frames) if draw.chance(0.3) else None
     keep = draw.rng.randint(0, len(own)) if own else 0
     frames += own[len(own) - keep :]
     return traceback_lines(user_frames(draw, draw.rng.randint(1, 3)), frames, message.exception, draw)
@@ -147,11 +149,11 @@ def _chain(paste: Paste, draw: Draw) -> None:
         paste.before = [*frames, other, "", bridge, "", *paste.before]
 
 
-def _remark(paste: Paste, draw: Draw, *, room: int) -> None:
+def _remark(paste: Paste, draw: Draw, *, own_line: bool) -> None:
     """Glue a person's words on, on lines of their own or on the same line."""
     if draw.chance(0.24):
         lead = draw.pick(LEADS)
-        if room == 0 and not paste.before and draw.chance(0.5):
+        if not own_line and not paste.before and draw.chance(0.5):
             paste.error[0] = f"{lead} {paste.error[0]}"
         else:
             paste.before = [lead, *([""] if draw.chance(0.3) else []), *paste.before]

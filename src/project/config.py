@@ -8,26 +8,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from jsonargparse.typing import NonNegativeInt, PositiveInt
+
 from project.task.tokenizer import TokenizerConfig
 
 
 @dataclass
 class DataConfig:
-    """The `data` group: which rows, and how they become batches. Only the first two keys are needed."""
+    """The `data` group: which rows, and how they become batches. A run needs nothing but the first two keys."""
 
-    train_file: str
+    train_file: str | None = None
     """Training rows, .jsonl or .jsonl.gz: {"text": "...", "label": "..."} a line."""
-    val_file: str
+    val_file: str | None = None
     """Validation rows."""
     test_file: str | None = None
     """Test rows; opened by the test command alone."""
     predict_file: str | None = None
     """Rows to label; only "text" is read. Standard input when not given."""
-    batch_size: int = 32
+    batch_size: PositiveInt = 32
     """Examples per micro-batch and rank."""
-    num_workers: int = 0
+    num_workers: NonNegativeInt = 0
     """Loader processes. Rows are tokenised once and memory-mapped, so 0 is usually fastest."""
-    max_tokens: int = 256
+    max_tokens: PositiveInt = 256
     """A longer text keeps its head and its tail."""
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     """How text becomes tokens."""
@@ -43,7 +45,7 @@ class DataConfig:
 class EarlyStopping:
     """The `early_stopping` group: end the run when validation stops improving."""
 
-    patience: int | None = None
+    patience: NonNegativeInt | None = None
     """Validations without improvement before the run ends; null: never."""
     monitor: str = "val/macro_f1"
     """The metric that is watched."""

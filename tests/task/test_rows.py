@@ -81,39 +81,44 @@ def test_empty_texts_can_be_kept(tmp_path: Path) -> None:
     assert list(rows.texts()) == ["", " \n"]
 
 
-ONE = 'expected one {"text": "…", "label": "…"}'
+ONE = 'one {"text": "…", "label": "…"}'
+KINDS = "labels of two kinds, strings and integers"
+NOT_LABEL = "label is not a string or an integer"
+WORDS = "a text with words; data.empty_text: keep allows such rows"
+PAIR = "text without half a surrogate pair"
+TAIL = " (Expecting property name enclosed in double quotes at column 15)"
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "wrong", "found", "right"),
     [
-        (b'{"text": "a", ', f'malformed JSON, found {{"text": "a",  (Expecting property name enclosed in double quotes at column 15), {ONE}'),
-        (GOOD.strip() + b" x", f'malformed JSON, found {{"text": "a", "label": "x"}} x (Extra data at column 29), {ONE}'),
-        (b'{"text": "a", "label": "x", "y": ' + b"[" * 100_000, f"malformed JSON, found brackets nested too deeply, {ONE}"),
-        (b'["a", "x"]', f'not an object, found ["a", "x"], {ONE}'),
-        (b"null", f"not an object, found null, {ONE}"),
-        (b'{"txt": "a", "label": "x"}', f'missing key "text", found the keys "txt", "label", {ONE}'),
-        (b'{"text": "a"}', f'missing key "label", found the keys "text", {ONE}'),
-        (b"{}", f'missing key "text", found no keys, {ONE}'),
-        (b'{"text": 3, "label": "x"}', 'text is not a string, found 3, expected a string such as "…"'),
-        (b'{"text": null, "label": "x"}', 'text is not a string, found null, expected a string such as "…"'),
+        (b'{"text": "a", ', "malformed JSON", '{"text": "a", ' + TAIL, ONE),
+        (GOOD.strip() + b" x", "malformed JSON", GOOD.decode().strip() + " x (Extra data at column 29)", ONE),
+        (b'{"text": "a", "y": ' + b"[" * 100_000, "malformed JSON", "brackets nested too deeply", ONE),
+        (b'["a", "x"]', "not an object", '["a", "x"]', ONE),
+        (b"null", "not an object", "null", ONE),
+        (b'{"txt": "a", "label": "x"}', 'missing key "text"', 'the keys "txt", "label"', ONE),
+        (b'{"text": "a"}', 'missing key "label"', 'the keys "text"', ONE),
+        (b"{}", 'missing key "text"', "no keys", ONE),
+        (b'{"text": 3, "label": "x"}', "text is not a string", "3", 'a string such as "…"'),
+        (b'{"text": null, "label": "x"}', "text is not a string", "null", 'a string such as "…"'),
         *(
-            (b'{"text": "a", "label": %s}' % label, f'label is not a string or an integer, found {label.decode()}, expected one such as "spam" or 3')
+            (b'{"text": "a", "label": %s}' % label, NOT_LABEL, label.decode(), 'one such as "spam" or 3')
             for label in (b"true", b"1.0", b"null", b'["x"]', b"NaN")
         ),
-        (b'{"text": "a", "label": 3}', 'labels of two kinds, strings and integers, found 3, expected the kind of line 1, "x"'),
-        (b'{"text": "", "label": "x"}', 'empty text, found "", expected a text with words; data.empty_text: keep allows such rows'),
-        (b'{"text": " \\n\xe3\x80\x80", "label": "x"}', 'empty text, found " \\n\u3000", expected a text with words; data.empty_text: keep allows such rows'),
-        (b'{"text": "a\xff", "label": "x"}', "invalid UTF-8, found byte ff at byte 39 of the file, expected UTF-8 text"),
-        (b'{"text": "a", "label": "x", "y": "\xc3"}', "invalid UTF-8, found byte c3 at byte 62 of the file, expected UTF-8 text"),
-        (b'{"text": "ab\\ud83d", "label": "x"}', "lone surrogate in text, found \\ud83d at character 2, expected text without half a surrogate pair"),
-        (b'{"text": "a", "label": "\\ude00"}', "lone surrogate in label, found \\ude00 at character 0, expected text without half a surrogate pair"),
+        (b'{"text": "a", "label": 3}', KINDS, "3", 'the kind of line 1, "x"'),
+        (b'{"text": "", "label": "x"}', "empty text", '""', WORDS),
+        (b'{"text": " \\n\xe3\x80\x80", "label": "x"}', "empty text", '" \\n\u3000"', WORDS),
+        (b'{"text": "a\xff", "label": "x"}', "invalid UTF-8", "byte ff at byte 39 of the file", "UTF-8 text"),
+        (b'{"text": "a", "y": "\xc3"}', "invalid UTF-8", "byte c3 at byte 48 of the file", "UTF-8 text"),
+        (b'{"text": "ab\\ud83d", "label": "x"}', "lone surrogate in text", "\\ud83d at character 2", PAIR),
+        (b'{"text": "a", "label": "\\ude00"}', "lone surrogate in label", "\\ude00 at character 0", PAIR),
     ],
-)  # fmt: skip
-def test_faulty_line(tmp_path: Path, line: bytes, message: str) -> None:
+)
+def test_faulty_line(tmp_path: Path, line: bytes, wrong: str, found: str, right: str) -> None:
     with pytest.raises(DataError) as error:
         load_bytes(tmp_path, GOOD + line + b"\n" + GOOD)
-    assert str(error.value) == f"{tmp_path}/rows.jsonl:2: {message}"
+    assert str(error.value) == f"{tmp_path}/rows.jsonl:2: {wrong}, found {found}, expected {right}"
 
 
 def test_byte_offset_counts_byte_order_mark_and_gzip_content(tmp_path: Path) -> None:
@@ -128,7 +133,7 @@ def test_every_faulty_line_is_counted_and_ten_are_shown(tmp_path: Path) -> None:
         load_bytes(tmp_path, GOOD + b"[]\n" * 25)
     head, *shown = str(error.value).splitlines()
     assert head == f"{tmp_path}/rows.jsonl: 25 faulty lines, the first 10:"
-    assert shown == [f"{tmp_path}/rows.jsonl:{line}: not an object, found [], {ONE}" for line in range(2, 12)]
+    assert shown == [f"{tmp_path}/rows.jsonl:{line}: not an object, found [], expected {ONE}" for line in range(2, 12)]
     with pytest.raises(DataError) as error:
         load_bytes(tmp_path, b"[]\n" + GOOD + b"{\n")
     assert str(error.value).startswith(
@@ -141,7 +146,7 @@ def test_every_faulty_line_is_counted_and_ten_are_shown(tmp_path: Path) -> None:
 def test_file_without_rows(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(DataError) as error:
         load_bytes(tmp_path, content)
-    assert str(error.value) == f"{tmp_path}/rows.jsonl: no rows, found {len(content)} bytes, {ONE} a line"
+    assert str(error.value) == f"{tmp_path}/rows.jsonl: no rows, found {len(content)} bytes, expected {ONE} a line"
 
 
 @pytest.mark.parametrize(
@@ -171,7 +176,9 @@ def test_path_that_is_no_readable_file(tmp_path: Path) -> None:
     with pytest.raises(DataError) as error:
         load_rows(tmp_path / "none.jsonl", tmp_path / "cache")
     expected = "expected a .jsonl or .jsonl.gz file"
-    assert str(error.value) == f"{tmp_path}/none.jsonl: no such file, found nothing there, {expected}"
+    assert (
+        str(error.value) == f"{tmp_path}/none.jsonl: no such file, found nothing at {tmp_path}/none.jsonl, {expected}"
+    )
     with pytest.raises(DataError) as error:
         load_rows(tmp_path, tmp_path / "cache")
     assert str(error.value) == f"{tmp_path}: not a file, found a folder, {expected}"

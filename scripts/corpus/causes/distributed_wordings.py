@@ -146,7 +146,6 @@ GLOO_AND_STORE = (
     Wording("rendezvous", "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError", "The rendezvous '{uuid}' has timed out after {seconds} seconds while waiting for {world} nodes to join"),
     Wording("rendezvous", "torch.distributed.elastic.rendezvous.api.RendezvousClosedError", "The rendezvous '{uuid}' is closed and node '{host}_{pid}_0' can not join any more"),
     Wording("rendezvous", "", "[W dynamic_rendezvous.py:{cpp_line}] The node '{host}_{pid}_{local}' has failed to send a keep-alive heartbeat to the rendezvous '{uuid}' due to an error of type RendezvousTimeoutError."),
-    Wording("rendezvous handler", "ValueError", "Error initializing torch.distributed using tcp:// rendezvous: port number missing"),
     Wording("rendezvous handler", "RuntimeError", "No rendezvous handler for {host}:// (rank {rank}, init_method='{host}:{port}')"),
     Wording("old process group", "AssertionError", "Default process group is not initialized", core=True, frames=(Frame("torch/distributed/distributed_c10d.py", 173, "_check_default_pg", '"Default process group is not initialized"'),)),
     Wording("no process group", "RuntimeError", "Default process group has not been initialized, please make sure to call init_process_group.", core=True, frames=(Frame("torch/distributed/distributed_c10d.py", 430, "_get_default_group", "raise RuntimeError("),)),
@@ -154,7 +153,6 @@ GLOO_AND_STORE = (
     Wording("old env", "ValueError", "Error initializing torch.distributed using env:// rendezvous: environment variable {variable} expected, but not set", core=True),
     Wording("old env", "KeyError", "'{variable}'", core=True, frames=(Frame("torch/distributed/rendezvous.py", 139, "_get_env_or_raise", "env_val = os.environ[env_var]"),)),
     Wording("old rank", "RuntimeError", "the distributed package is not initialized for backend {backend}: rank {rank} must be smaller than world size {gpus}"),
-    Wording("mpi backend", "RuntimeError", "Distributed package doesn't have MPI built in. MPI is only included if you build PyTorch from source on a host that has MPI installed."),
     Wording("no nccl windows", "RuntimeError", "Distributed package doesn't have NCCL built in", core=True, frames=(Frame("torch/distributed/distributed_c10d.py", 1013, "_new_process_group_helper", "raise RuntimeError(\"Distributed package doesn't have NCCL built in\")"),)),
     Wording("no nccl windows", "RuntimeError", "Distributed package doesn't have NCCL \" \"built in", core=True),
     Wording("backend device", "RuntimeError", "No backend type associated with device type {device}", core=True, frames=_REDUCE),
@@ -187,7 +185,6 @@ DDP = (
     Wording("fsdp state", "AssertionError", "Non-root FSDP instance's `_is_root` should not have been set yet or should have been set to `False`"),
     Wording("fsdp state", "AssertionError", "Expects storage to be allocated", frames=(Frame("torch/distributed/fsdp/_flat_param.py", 1332, "pre_unshard", "self._check_on_compute_device(self.flat_param)"),)),
     Wording("dtensor", "RuntimeError", "aten.{function}.default: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators!"),
-    Wording("dtensor", "RuntimeError", "Mesh should not be bigger than default world size {gpus}, but found {world} ranks!"),
 )  # fmt: skip
 
 LAUNCHERS = (

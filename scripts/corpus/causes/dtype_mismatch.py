@@ -55,20 +55,19 @@ OPERATIONS: dict[str, Operation] = {
     "lstm": lambda r: r.choice((nn.LSTM, nn.GRU, nn.RNN))(3, 4)(zeros(2, 2, 3, dtype=_other(r))),
     "lstm_hidden": lambda r: nn.GRU(3, 4)(zeros(2, 2, 3), zeros(1, 2, 4, dtype=_float(r))),
     "lstm_cell": lambda r: nn.LSTMCell(3, 4)(zeros(2, 3, dtype=_other(r))),
-    "layer_norm": lambda r: nn.LayerNorm(3)(zeros(2, 3, dtype=_other(r))),
+    "layer_norm": lambda r: nn.LayerNorm(3)(zeros(2, 3, dtype=r.choice((torch.float64, *INTEGERS)))),
     "batch_norm": lambda r: nn.BatchNorm1d(3)(zeros(2, 3, dtype=r.choice((torch.float64, *INTEGERS)))),
-    "group_norm": lambda r: nn.GroupNorm(1, 3)(zeros(2, 3, 2, dtype=_other(r))),
+    "group_norm": lambda r: nn.GroupNorm(1, 3)(zeros(2, 3, 2, dtype=r.choice((torch.float64, *INTEGERS)))),
     "embedding": lambda r: nn.Embedding(5, 3)(zeros(2, dtype=r.choice((torch.float32, torch.uint8, *FLOATS)))),
     "cross_entropy": lambda r: F.cross_entropy(zeros(3, 4), zeros(3, dtype=r.choice((torch.float32, torch.int32, *FLOATS)))),
     "nll_loss": lambda r: F.nll_loss(zeros(3, 4), zeros(3, dtype=r.choice((torch.float32, torch.int32, torch.int16)))),
     "cross_entropy_input": lambda r: F.cross_entropy(zeros(3, 4, dtype=r.choice(INTEGERS)), zeros(3, dtype=torch.long)),
     "bce": lambda r: F.binary_cross_entropy(zeros(3) + 0.5, zeros(3, dtype=_other(r))),
-    "mse_backward": lambda r: F.mse_loss(zeros(3, requires_grad=True), zeros(3, dtype=torch.float64)).backward(zeros((), dtype=torch.float32)),
     "mse_loss": lambda r: F.mse_loss(zeros(3, dtype=r.choice(INTEGERS)), zeros(3, dtype=r.choice(INTEGERS))),
     "dot": lambda r: torch.dot(zeros(3), zeros(3, dtype=_other(r))),
     "einsum": lambda r: torch.einsum("ij,jk->ik", zeros(2, 2), zeros(2, 2, dtype=_other(r))),
     "attention": lambda r: F.scaled_dot_product_attention(zeros(1, 2, 3, 4), zeros(1, 2, 3, 4, dtype=_float(r)), zeros(1, 2, 3, 4)),
-    "attention_mask": lambda r: F.scaled_dot_product_attention(*[zeros(1, 2, 3, 4)] * 3, attn_mask=zeros(3, 3, dtype=r.choice((torch.int64, torch.float64, torch.int32)))),
+    "attention_mask": lambda r: F.scaled_dot_product_attention(zeros(1, 2, 3, 4), zeros(1, 2, 3, 4), zeros(1, 2, 3, 4), attn_mask=zeros(3, 3, dtype=r.choice((torch.int64, torch.float64, torch.int32)))),
     "multihead": lambda r: nn.MultiheadAttention(4, 2)(*[zeros(2, 2, 4, dtype=_float(r))] * 3),
     "in_place": _in_place,
     "index_put": _index_put,
@@ -119,7 +118,9 @@ _KERNELS = (
 
 
 def _implemented(kernels: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"\"{kernel}\" not implemented for '{types[place % len(types)]}'" for place, kernel in enumerate(kernels))
+    return tuple(
+        f"\"{kernel}\" not implemented for '{types[place % len(types)]}'" for place, kernel in enumerate(kernels)
+    )
 
 
 WORDINGS = (

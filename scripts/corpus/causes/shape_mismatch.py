@@ -314,7 +314,7 @@ def _dim(r: random.Random) -> object:
 
 def _split(r: random.Random) -> object:
     a, b, c = sizes(r, 3)
-    return zeros(a * b).split([a, c], 0) if a + c != a * b else zeros(a).split([b, c, a])
+    return torch.split(zeros(a + b), [a, b + c])
 
 
 def _unpack(r: random.Random) -> object:
@@ -429,7 +429,8 @@ def _tensor_dataset(r: random.Random) -> object:
 
 def _backward_gradient(r: random.Random) -> object:
     a, b = sizes(r, 2)
-    return (zeros(a, requires_grad=True) * 2).backward(zeros(b))
+    torch.autograd.backward(zeros(a, requires_grad=True) * 2, zeros(b))
+    return None
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -582,7 +583,7 @@ WORDINGS = (
         "Padding size should be less than the corresponding input dimension, but got: padding ({k}, {k}) at dimension 3 of input {shape4}", "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding (3, 3) at dimension 2 of input {shape4}",
         "split_with_sizes expects split_sizes to sum exactly to {d} (input tensor's size at dimension {i}), but got split_sizes=[{d}, {n}]", "start ({d}) + length ({n}) exceeds dimension size ({b}).",
         "Input and output sizes should be greater than 0, but got input (H: {d}, W: {n}) output (H: 0, W: 0)", "Trying to create tensor with negative dimension -{k}: [{b}, -{k}]", "The number of sizes provided ({j}) must be greater or equal to the number of dimensions in the tensor (4)",
-        "expand(torch.cuda.FloatTensor{{{b}, {d}}}, size=[{b}]): the number of sizes provided (1) must be greater or equal to the number of dimensions in the tensor (2)", "unflatten: Provided sizes [{b}, {d}] don't multiply up to the size of dim 1 ({n}) in the input tensor",
+        "expand(torch.cuda.FloatTensor{{b}, {d}}, size=[{b}]): the number of sizes provided (1) must be greater or equal to the number of dimensions in the tensor (2)", "unflatten: Provided sizes [{b}, {d}] don't multiply up to the size of dim 1 ({n}) in the input tensor",
         "Expected tensor for argument #1 'input' to have the same size as tensor for argument #2 'grad_output'", "grad_output has shape {shape2} but expected {shape2}", "Mismatch in shape: grad_output[0] has a shape of torch.Size({shape1}) and output[0] has a shape of torch.Size({shape2}).",
         "Function {op} returned an invalid gradient at index 0 - got {shape2} but expected shape compatible with {shape2}", "expand(torch.FloatTensor[{b}, {d}], size=[{d}]): the number of sizes provided (1) must be greater or equal to the number of dimensions in the tensor (2)",
     )),

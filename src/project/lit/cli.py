@@ -26,6 +26,7 @@ from rich.console import Console
 
 from project.config import Checkpoint, EarlyStopping
 from project.config_faults import SHOWN, check_arguments
+from project.errors import UserError
 from project.lit.callbacks import EpochLines, Finish, TensorBoardPages
 from project.lit.checkpoint import BestAndLast
 from project.lit.datamodule import JsonlDataModule
@@ -97,7 +98,13 @@ class Cli(LightningCLI):
             kwargs |= {"logger": False, "callbacks": config.callbacks or []}
             self.save_config_callback = None
         kwargs["enable_progress_bar"] = config.enable_progress_bar is not False and sys.stderr.isatty()
-        return super().instantiate_trainer(**kwargs)
+        trainer = super().instantiate_trainer(**kwargs)
+        if trainer.world_size > 1:
+            raise UserError(
+                f"trainer.devices: {trainer.world_size} processes, but this version trains in one; "
+                "set trainer.devices: 1 and trainer.num_nodes: 1"
+            )
+        return trainer
 
     def _logger_and_callbacks(self) -> dict[str, Any]:
         config = self.config_init
@@ -194,7 +201,7 @@ def _cli_for_checkpoint(command: str, arguments: Sequence[str]) -> tuple[Cli, Pa
 
 
 def _with_saved_config(arguments: Sequence[str]) -> Sequence[str]:
-    """Without --config, the configuration is the one saved with the checkpoint's run."""
+    """Without --config, the configuration is the one saved with the checkpoint's run, or what the file itself says."""
     named = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for option in ("--config", "--ckpt_path", "--trainer.default_root_dir"):
         named.add_argument(option, dest=option)
@@ -203,7 +210,10 @@ def _with_saved_config(arguments: Sequence[str]) -> Sequence[str]:
         return arguments
     path = values["--ckpt_path"] or best_checkpoint(Path(values["--trainer.default_root_dir"] or ROOT))
     saved = Path(path).parent.parent / "config.yaml"
-    return ["--config", str(saved), *arguments] if saved.is_file() else arguments
+    if saved.is_file():
+        return ["--config", str(saved), *arguments]
+    network = read_checkpoint(path)["classifier"]["network"]["class_path"]
+    return [f"--model.network={network}", "--model.optimizer=torch.optim.AdamW", *arguments]
 
 
 def _runs_on_cpu(accelerator: str) -> bool:

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from project.config import DataConfig
+from project.errors import UserError
 from project.task.batch import collate
 from project.task.classifier import read_checkpoint
 from project.task.dataset import Example, JsonlDataset
@@ -50,13 +51,11 @@ class JsonlDataModule(L.LightningDataModule):
         if stage == "fit":
             if not hasattr(self, "vocabulary"):
                 self.vocabulary = self._fitted_vocabulary()
-            self.train = self._dataset(self.config.train_file)
+            self.train = self._dataset("train_file")
         if stage in ("fit", "validate"):
-            self.val = self._dataset(self.config.val_file)
+            self.val = self._dataset("val_file")
         if stage == "test":
-            if self.config.test_file is None:
-                raise DataError("data.test_file: not set; name the test rows, such as --data.test_file test.jsonl")
-            self.test = self._dataset(self.config.test_file)
+            self.test = self._dataset("test_file")
         if stage == "predict":
             self.predict = self._predict_dataset()
 
@@ -83,14 +82,23 @@ class JsonlDataModule(L.LightningDataModule):
         return self._loader(self.predict)
 
     def _fitted_vocabulary(self) -> Vocabulary:
-        rows = load_rows(self.config.train_file, self.config.cache_dir, empty_text=self.config.empty_text)
+        rows = load_rows(self._path("train_file"), self.config.cache_dir, empty_text=self.config.empty_text)
         fitted = Vocabulary.fit(rows, self.config.tokenizer, self.config.cache_dir)
         if self.tokenizer_from is None:
             return fitted
         theirs = Vocabulary.from_state(read_checkpoint(self.tokenizer_from)["classifier"]["vocabulary"])
         return Vocabulary(theirs.tokenizer, fitted.labels)
 
-    def _dataset(self, path: str | Path, *, labelled: bool = True) -> JsonlDataset:
+    def _path(self, key: str) -> str:
+        path: str | None = getattr(self.config, key)
+        if path is None:
+            raise UserError(f"data.{key}: not set; name a .jsonl or .jsonl.gz file, such as --data.{key} rows.jsonl")
+        return path
+
+    def _dataset(self, key: str) -> JsonlDataset:
+        return self._prepared(self._path(key), labelled=True)
+
+    def _prepared(self, path: str | Path, *, labelled: bool) -> JsonlDataset:
         return JsonlDataset(
             path,
             self.vocabulary,
@@ -102,13 +110,13 @@ class JsonlDataModule(L.LightningDataModule):
 
     def _predict_dataset(self) -> JsonlDataset:
         if self.config.predict_file is not None:
-            return self._dataset(self.config.predict_file, labelled=False)
+            return self._prepared(self.config.predict_file, labelled=False)
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / "stdin.jsonl"
             with copy.open("wb") as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
             try:
-                return self._dataset(copy, labelled=False)
+                return self._prepared(copy, labelled=False)
             except DataError as error:
                 raise DataError(str(error).replace(str(copy), "standard input")) from None
 

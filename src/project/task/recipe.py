@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from jsonargparse.typing import ClosedUnitInterval
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
@@ -38,7 +39,7 @@ class Recipe:
     """When the scheduler advances: after an optimizer step or at the end of an epoch."""
     lr_monitor: str | None = None
     """The validation metric that ReduceLROnPlateau watches, such as val/loss; it then advances after validations."""
-    label_smoothing: float = 0.0
+    label_smoothing: ClosedUnitInterval = 0.0
     """Share of the target spread over all classes, in training only."""
     class_weights: Literal["balanced"] | dict[str, float] | None = None
     """Weight of each class in the training loss: balanced (inverse to frequency), or label: weight."""

@@ -194,8 +194,8 @@ def _replace(rule: tuple[str, str]) -> normalizers.Normalizer:
 def _single_thread() -> Iterator[None]:
     """Keep `tokenizers` off its thread pool, unless the user's environment asks for one.
 
-    The pool does not survive a fork: once it was used, every later fork (a loader's worker) prints a warning. The
-    library reads the variable at each call, so it is set only for the duration of one.
+    A pool's threads do not survive a fork, and Python 3.12 warns of a fork (a loader's worker) from a process that has
+    threads. The library reads the variable at each call, so it is set only for the duration of one.
     """
     name = "TOKENIZERS_PARALLELISM"
     if name in os.environ:

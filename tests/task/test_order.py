@@ -1,0 +1,54 @@
+"""The order is a pure function, and ranks share it out without loss."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from project.task.order import OrderedBatches, epoch_order
+
+
+def test_the_same_arguments_give_the_same_order_and_others_another() -> None:
+    order = epoch_order(100, seed=3, epoch=2)
+    assert torch.equal(order, epoch_order(100, seed=3, epoch=2))
+    assert torch.equal(order.sort().values, torch.arange(100))
+    for seed, epoch in ((3, 3), (2, 3), (4, 2), (2, 2)):
+        assert not torch.equal(order, epoch_order(100, seed=seed, epoch=epoch))
+
+
+def test_neighbouring_seeds_do_not_repeat_each_others_epochs() -> None:
+    orders = {tuple(epoch_order(20, seed, epoch).tolist()) for seed in range(20) for epoch in range(20)}
+    assert len(orders) == 400
+
+
+def test_the_global_random_stream_is_left_alone() -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    list(OrderedBatches(50, 8, seed=1))
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("seed", [None, 4])
+@pytest.mark.parametrize("num_examples", [1, 24, 50])
+def test_ranks_interleaved_are_the_one_process_order(num_examples: int, seed: int | None) -> None:
+    alone = OrderedBatches(num_examples, 6, seed=seed)
+    alone.set_epoch(2)
+    ranks = [OrderedBatches(num_examples, 2, seed=seed, rank=rank, world_size=3) for rank in range(3)]
+    for batches in ranks:
+        batches.set_epoch(2)
+        assert len(batches) == len(list(batches)) == len(alone)
+    for together, *shares in zip(alone, *ranks, strict=True):
+        interleaved = [shares[position % 3][position // 3] for position in range(len(together))]
+        assert interleaved == together
+
+
+def test_without_a_seed_the_order_is_the_files() -> None:
+    assert list(OrderedBatches(5, 2, seed=None)) == [[0, 1], [2, 3], [4]]
+
+
+def test_the_epoch_changes_the_order() -> None:
+    batches = OrderedBatches(40, 8, seed=0)
+    first = list(batches)
+    batches.set_epoch(1)
+    assert list(batches) != first

@@ -1,0 +1,122 @@
+"""What is built from the `model` group."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau
+
+from project.errors import UserError
+from project.task import recipe as recipe_module
+from project.task.network import Pooling
+from project.task.recipe import Recipe, check_compiler, describe_network, network_from
+
+
+def make(**changes: Any) -> Recipe:
+    return Recipe(**({"network": Pooling, "optimizer": functools.partial(torch.optim.AdamW, lr=0.1)} | changes))
+
+
+def test_the_same_seed_gives_the_same_weights_whatever_was_drawn_before() -> None:
+    first = make(seed=3).build_network(20, 4).state_dict()
+    torch.rand(17)
+    second = make(seed=3).build_network(20, 4).state_dict()
+    other = make(seed=4).build_network(20, 4).state_dict()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert not all(torch.equal(first[name], other[name]) for name in first)
+
+
+def test_building_leaves_the_global_random_stream_and_the_default_dtype_alone() -> None:
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        network = make().build_network(20, 4)
+        assert torch.get_default_dtype() == torch.bfloat16
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.equal(torch.rand(3), expected)
+    assert {parameter.dtype for parameter in network.parameters()} == {torch.float32}
+
+
+def test_vectors_are_kept_out_of_weight_decay() -> None:
+    network = make().build_network(20, 4)
+    optimizer = make(optimizer=functools.partial(torch.optim.AdamW, lr=0.1, weight_decay=0.5)).build_optimizer(network)
+    decays = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
+    assert set(decays) == {id(parameter) for parameter in network.parameters()}
+    for name, parameter in network.named_parameters():
+        assert decays[id(parameter)] == (0.5 if parameter.ndim >= 2 else 0.0), name
+
+
+def test_an_open_number_of_steps_is_filled_in_and_a_given_one_kept() -> None:
+    network = make().build_network(20, 4)
+    optimizer = make().build_optimizer(network)
+    for given, expected in ((None, 12), (30, 30)):
+        factory = functools.partial(OneCycleLR, max_lr=0.1, total_steps=given)
+        scheduler = make(lr_scheduler=factory).build_lr_scheduler(optimizer, total_steps=12)
+        assert isinstance(scheduler, OneCycleLR)
+        assert scheduler.total_steps == expected
+
+
+def test_plateau_needs_a_metric_and_others_take_none() -> None:
+    optimizer = make().build_optimizer(make().build_network(20, 4))
+    with pytest.raises(UserError, match=r"model.lr_monitor: None with ReduceLROnPlateau"):
+        make(lr_scheduler=ReduceLROnPlateau).build_lr_scheduler(optimizer, total_steps=1)
+    factory = functools.partial(torch.optim.lr_scheduler.StepLR, step_size=1)
+    with pytest.raises(UserError, match=r"model.lr_monitor: val/loss with StepLR"):
+        make(lr_scheduler=factory, lr_monitor="val/loss").build_lr_scheduler(optimizer, total_steps=1)
+
+
+def test_class_weights_by_label() -> None:
+    counts = torch.tensor([1, 3])
+    assert make().build_class_weights(["a", "b"], counts) is None
+    balanced = make(class_weights="balanced").build_class_weights(["a", "b"], counts)
+    assert balanced is not None
+    torch.testing.assert_close(balanced, torch.tensor([2.0, 2 / 3]))
+    given = make(class_weights={"7": 3.0}).build_class_weights([5, 7], counts)
+    assert given is not None
+    assert given.tolist() == [1.0, 3.0]
+    with pytest.raises(UserError, match=r"model.class_weights: no label 'c' in the training rows; known: \['a', 'b'\]"):
+        make(class_weights={"c": 1.0}).build_class_weights(["a", "b"], counts)
+
+
+def test_a_network_is_described_by_plain_data_and_built_again() -> None:
+    factory = functools.partial(Pooling, dim=16)
+    description = describe_network(factory, factory(20, 4))
+    assert description == {
+        "class_path": "project.task.network.pooling.Pooling",
+        "init_args": {"dim": 16},
+    }
+    rebuilt = network_from(description)(20, 4)
+    assert {name: p.shape for name, p in rebuilt.named_parameters()} == {
+        name: p.shape for name, p in factory(20, 4).named_parameters()
+    }
+
+
+def test_what_cannot_stand_in_a_checkpoint_is_refused() -> None:
+    factory = functools.partial(Pooling, dim=16, activation=nn.ReLU())
+    with pytest.raises(UserError, match=r"model.network.init_args.activation: a ReLU cannot be stored"):
+        describe_network(factory, Pooling(20, 4))
+
+
+@pytest.mark.parametrize("class_path", ["no.such.module.Network", "torch.nn.NoSuchNetwork", "os.system", "print"])
+def test_a_checkpoint_that_names_no_network_is_refused(class_path: str) -> None:
+    with pytest.raises(UserError, match="network"):
+        network_from({"class_path": class_path, "init_args": {}})
+
+
+def test_what_compile_misses_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(recipe_module.shutil, "which", lambda name: None)
+    with pytest.raises(UserError, match=r"no C\+\+ compiler"):
+        check_compiler()
+    monkeypatch.setattr(recipe_module.shutil, "which", lambda name: name)
+    monkeypatch.setattr(recipe_module.sysconfig, "get_path", lambda name: str(tmp_path))
+    with pytest.raises(UserError, match=r"Python.h is missing"):
+        check_compiler()
+    (tmp_path / "Python.h").touch()
+    check_compiler()
