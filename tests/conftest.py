@@ -20,4 +20,5 @@ def corpus(tmp_path: Path) -> Corpus:
 def _global_state() -> None:
     """Each test starts from the same random stream and leaves one thread for the machine's other core."""
     torch.manual_seed(0)
+    torch.use_deterministic_algorithms(False)  # a trainer of an earlier test may have left it on
     torch.set_num_threads(1)

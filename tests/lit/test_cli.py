@@ -72,6 +72,7 @@ def test_tensorboard_holds_curves_picture_text_and_hyperparameters(trained: Corp
     assert {"train/loss", "train/lr", "train/grad_norm", "val/loss", "val/accuracy", "val/macro_f1"} <= scalars
     assert "final/val/macro_f1" in scalars
     assert [event.step for event in events.Scalars("train/loss")] == list(range(1, 57))
+    assert [event.step for event in events.Scalars("val/loss")] == list(range(7, 57, 7))
     assert events.Tags()["images"] == ["val/confusion"]
     assert "val/misclassified/text_summary" in events.Tags()["tensors"]
     assert "hp_metric" not in scalars
@@ -260,3 +261,10 @@ def test_a_strangers_network_works_by_its_class_path(
     run = fit(corpus, "--model.network=theirs.Bag", "--model.network.width=6", "--trainer.max_epochs=1")
     assert main(["test", root(corpus)]) == 0
     assert Classifier.load(run / "checkpoints" / "last.ckpt").network.bag.weight.shape[1] == 6  # type: ignore[union-attr,index]
+
+
+def test_a_rehearsal_leaves_nothing_behind(corpus: Corpus) -> None:
+    config = corpus.folder / "config.yaml"
+    config.write_text(CONFIG, encoding="utf-8")
+    assert main(["fit", "--config", str(config), *corpus.arguments, "--trainer.fast_dev_run=true"]) == 0
+    assert not (corpus.folder / "runs").exists()

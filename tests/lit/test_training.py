@@ -16,6 +16,7 @@ from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau, StepLR
 from tiny_corpus import Corpus
 from project.lit.datamodule import JsonlDataModule
 from project.lit.module import LitClassifier
+from project.task.batch import collate
 from project.task.network import Pooling
 from project.task.objective import summed_loss
 from project.task.order import OrderedBatches
@@ -49,9 +50,18 @@ def lit_module(**changes: Any) -> LitClassifier:
 
 
 def trainer(folder: Path, **settings: Any) -> L.Trainer:
-    quiet: dict[str, Any] = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
-    quiet |= {"enable_model_summary": False, "num_sanity_val_steps": 0, "use_distributed_sampler": False}
-    return L.Trainer(**({"accelerator": "cpu", "max_epochs": 1, "default_root_dir": folder} | quiet | settings))
+    merged: dict[str, Any] = {
+        "accelerator": "cpu",
+        "max_epochs": 1,
+        "default_root_dir": folder,
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "num_sanity_val_steps": 0,
+        "use_distributed_sampler": False,
+    }
+    return L.Trainer(**(merged | settings))
 
 
 @pytest.mark.parametrize("accumulate", [1, 3, 4, 41])
@@ -63,7 +73,7 @@ def test_a_window_gradient_is_the_sum_over_its_examples_divided_by_their_number(
     data, module = data_module(corpus), lit_module(network=functools.partial(Pooling, dim=8, dropout=0.0))
     trainer(corpus.folder, accumulate_grad_batches=accumulate, callbacks=[recorder]).fit(module, datamodule=data)
 
-    network = module.recipe.build_network(data.vocabulary.num_tokens, data.vocabulary.num_classes)
+    network = module.recipe.build_network(data.rows.vocabulary.num_tokens, data.rows.vocabulary.num_classes)
     optimizer = module.recipe.build_optimizer(network)
     micro_batches = list(OrderedBatches(50, 8, seed=0))
     windows = [micro_batches[start : start + accumulate] for start in range(0, len(micro_batches), accumulate)]
@@ -71,7 +81,7 @@ def test_a_window_gradient_is_the_sum_over_its_examples_divided_by_their_number(
     for window, found in zip(windows, recorder.gradients, strict=True):
         optimizer.zero_grad()
         for indices in window:
-            batch = data._loader(data.train).collate_fn([data.train[index] for index in indices])
+            batch = collate([data.rows.splits["train"][index] for index in indices])
             summed_loss(network(batch.tokens, batch.lengths), batch.labels).backward()  # type: ignore[no-untyped-call]
         num_examples = sum(map(len, window))
         expected = [p.grad / num_examples for group in optimizer.param_groups for p in group["params"]]
@@ -193,7 +203,7 @@ def test_metrics_count_every_example_once(corpus: Corpus) -> None:
     module.network.eval()
     with torch.inference_mode():
         for index in range(20):
-            example = data.val[index]
+            example = data.rows.splits["val"][index]
             logits = module.network(example.tokens[None], torch.tensor([len(example.tokens)]))
             confusion[example.label, logits.argmax()] += 1
     assert torch.equal(module.confusion_counts, confusion)

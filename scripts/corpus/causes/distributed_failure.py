@@ -28,7 +28,7 @@ from torch.utils.data import DistributedSampler, TensorDataset
 from corpus.causes.distributed_wordings import DDP, GLOO_AND_STORE, LAUNCHERS, NCCL, SLOTS
 from corpus.message import Message
 from corpus.raising import caught
-from corpus.wording import render
+from corpus.slots import render
 
 CAUSE = "distributed_failure"
 NUM_EACH = 3

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from corpus.message import Frame
-from corpus.wording import Slot, Wording, between, one_of
+from corpus.slots import Slot, Wording, between, one_of
 
 SLOTS: dict[str, Slot] = {
     "rank": between(0, 15),
@@ -179,7 +179,6 @@ DDP = (
     Wording("process group support", "RuntimeError", "Backend {backend} does not support {function}"),
     Wording("process group support", "RuntimeError", "ProcessGroup does not support {function}_coalesced"),
     Wording("fsdp", "RuntimeError|ValueError", "Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`"),
-    Wording("fsdp", "ValueError", "Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.float32", frames=(Frame("torch/distributed/fsdp/flat_param.py", 525, "_validate_tensors_to_flatten", "raise ValueError("),)),
     Wording("fsdp", "RuntimeError", "FSDP compute device cuda:{local} but got input on cuda:{rank}: An FSDP-managed module unexpectedly has parameters on cpu. Make sure to move the module to cuda:{local} before training."),
     Wording("fsdp state", "AssertionError", "Expects `FlatParameter` to be on the compute device cuda:{local}, but it is on cpu", frames=(Frame("torch/distributed/fsdp/_flat_param.py", 1210, "_check_on_compute_device", "p_assert("),)),
     Wording("fsdp state", "AssertionError", "Non-root FSDP instance's `_is_root` should not have been set yet or should have been set to `False`"),

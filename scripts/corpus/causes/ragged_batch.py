@@ -20,7 +20,7 @@ from torch.utils.data import default_collate
 from corpus.causes.ragged_wordings import COLLATE_CALLS, SLOTS, WORDINGS
 from corpus.message import Message
 from corpus.raising import caught, rendered
-from corpus.wording import render
+from corpus.slots import render
 from corpus.worker_traceback import retold
 
 CAUSE = "ragged_batch"
@@ -160,9 +160,6 @@ def _arrays(rng: random.Random) -> Iterator[Message]:
         yield caught(CAUSE, "array of ragged lists", partial(np.array, rows, dtype=np.float32), core=True)
         arrays = [np.zeros((1, 2, long)), np.zeros((1, 2, short))]
         yield caught(CAUSE, "stack of arrays", partial(np.stack, arrays), core=True)
-        yield caught(CAUSE, "concatenate arrays", partial(np.concatenate, arrays))
-        yield caught(CAUSE, "vstack arrays", partial(np.vstack, [np.zeros((2, long)), np.zeros((2, short))]))
-        yield caught(CAUSE, "dimensions of arrays", partial(np.concatenate, [np.zeros((2, 3)), np.zeros(short)]))
         yield caught(CAUSE, "array of arrays", partial(np.array, [np.zeros((3, long, 4)), np.zeros((3, short, 4))]))
 
 

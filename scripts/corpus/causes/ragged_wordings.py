@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from corpus.message import Frame
-from corpus.wording import Slot, Wording, between, one_of
+from corpus.slots import Slot, Wording, between, one_of
 
 Call = tuple[str, int, str, str]
 
@@ -28,7 +28,7 @@ SLOTS: dict[str, Slot] = {
     "build": one_of("1533672544752", "1544174967633", "1549628766161", "1556653114079", "1565272279342", "1579022027550"),
     "cpp_line": between(79, 1333),
     "type": one_of("<class 'NoneType'>", "<class 'PIL.Image.Image'>", "<class 'PIL.JpegImagePlugin.JpegImageFile'>", "<class 'NoneType'>", "<class 'object'>"),
-    "foreign": one_of("<class 'PIL.Image.Image'>", "<class 'PIL.PngImagePlugin.PngImageFile'>", "<class 'datasets.arrow_dataset.Batch'>", "<class 'pandas.core.series.Series'>", "<class 'transformers.tokenization_utils_base.BatchEncoding'>", "<class 'torch_geometric.data.data.Data'>", "<class 'scipy.sparse._csr.csr_matrix'>", "<class 'numpy.str_'>", "<class 'open3d.geometry.PointCloud'>", "<class 'decord.ndarray.NDArray'>", "<class 'pandas._libs.tslibs.timestamps.Timestamp'>", "<class 'shapely.geometry.polygon.Polygon'>", "<class 'pathlib.PosixPath'>", "<class 'dgl.heterograph.DGLGraph'>", "<class 'detectron2.structures.instances.Instances'>"),
+    "foreign": one_of("<class 'PIL.PngImagePlugin.PngImageFile'>", "<class 'datasets.arrow_dataset.Batch'>", "<class 'pandas.core.series.Series'>", "<class 'transformers.tokenization_utils_base.BatchEncoding'>", "<class 'torch_geometric.data.data.Data'>", "<class 'scipy.sparse._csr.csr_matrix'>", "<class 'numpy.str_'>", "<class 'open3d.geometry.PointCloud'>", "<class 'decord.ndarray.NDArray'>", "<class 'pandas._libs.tslibs.timestamps.Timestamp'>", "<class 'shapely.geometry.polygon.Polygon'>", "<class 'pathlib.PosixPath'>", "<class 'dgl.heterograph.DGLGraph'>", "<class 'detectron2.structures.instances.Instances'>"),
     "feature": one_of("input_ids", "labels", "attention_mask", "token_type_ids", "pixel_values", "input_features", "label", "answers", "text"),
     "key": one_of("image", "label", "mask", "seg", "input_ids", "boxes", "ct", "keypoints"),
     "kind": one_of("list", "str", "NoneType", "numpy.ndarray", "dict", "tuple", "int"),
@@ -82,8 +82,6 @@ WORDINGS = (
     Wording("numpy ragged", "ValueError", "setting an array element with a sequence.", core=True),
     Wording("numpy ragged", "ValueError", "setting an array element with a sequence. The requested array has an inhomogeneous shape after {dim} dimensions. The detected shape was ({count},) + inhomogeneous part.", core=True),
     Wording("numpy ragged warning", "numpy.VisibleDeprecationWarning", "Creating an ndarray from ragged nested sequences (which is a list-or-tuple of lists-or-tuples-or ndarrays with different lengths or shapes) is deprecated. If you meant to do this, you must specify 'dtype=object' when creating the ndarray."),
-    Wording("numpy broadcast", "ValueError", "could not broadcast input array from shape ({size},{size2},3) into shape ({size})"),
-    Wording("numpy broadcast", "ValueError", "could not broadcast input array from shape ({count},{size}) into shape ({count})"),
     Wording("equal size", "RuntimeError", "each element in list of batch should be of equal size", core=True, frames=(Frame("torch/utils/data/_utils/collate.py", 82, "default_collate", "raise RuntimeError('each element in list of batch should be of equal size')"),)),
     Wording("stack element", "TypeError", "expected Tensor as element {entry} in argument 0, but got {kind}", core=True),
     Wording("stack pairs", "RuntimeError", "stack expects each tensor to be equal size, but got [{length}] at entry 0 and [{length2}] at entry {entry}", core=True, frames=_COLLATE),

@@ -427,12 +427,6 @@ def _tensor_dataset(r: random.Random) -> object:
     return torch.utils.data.TensorDataset(zeros(a, 3), zeros(b))
 
 
-def _backward_gradient(r: random.Random) -> object:
-    a, b = sizes(r, 2)
-    torch.autograd.backward(zeros(a, requires_grad=True) * 2, zeros(b))
-    return None
-
-
 OPERATIONS: dict[str, Operation] = {
     "linear": _linear, "linear/2": _sequential, "conv2d": _conv2d, "conv1d": _conv1d, "conv3d": _conv3d, "conv_transpose": _conv_transpose,
     "conv_dims": _conv_dims, "kernel_size": _kernel_too_large, "rnn_input": _lstm_input, "rnn_hidden": _lstm_hidden, "rnn_hidden/2": _gru_hidden,
@@ -447,7 +441,7 @@ OPERATIONS: dict[str, Operation] = {
     "numpy_matmul": _numpy_matmul, "numpy_dot": _numpy_dot, "numpy_broadcast": _numpy_broadcast, "numpy_concatenate": _numpy_concatenate,
     "numpy_reshape": _numpy_reshape, "triplet": _triplet, "embedding_bag": _embedding_bag, "bilinear": _bilinear, "pixel_shuffle": _pixel_shuffle,
     "unflatten": _unflatten, "addmm": _addmm, "cdist": _cdist, "where": _where, "grid_sample": _grid_sample, "mv": _mv, "linalg_square": _solve,
-    "tensor_dataset": _tensor_dataset, "backward_gradient": _backward_gradient,
+    "tensor_dataset": _tensor_dataset,
 }  # fmt: skip
 CORE = frozenset(
     (
@@ -567,7 +561,7 @@ WORDINGS = (
         "too many values to unpack (expected {j})", "not enough values to unpack (expected 4, got 3)", "not enough values to unpack (expected 3, got 2)",
         "`hidden_states` and `encoder_hidden_states` must agree in the last dimension, got {d} and {n}", "Make sure that the channel dimension of the pixel values match with the one set in the configuration. Expected {c} but got {c}.",
         "pixel_values should have shape (batch, {c}, {d}, {d}), found {shape3}", "The `input_ids` and `inputs_embeds` have different sequence lengths: {d} and {n}",
-    )),
+    ), core=True),
     Wording("assertion_shape", "AssertionError", (
         "was expecting embedding dimension of {d}, but got {n}", "embed_dim must be divisible by num_heads", "input tensor's height ({d}) must be divisible by the patch size ({k})", "torch.Size({shape3}) != torch.Size({shape3})",
         "expecting key_padding_mask shape of ({b}, {d}), but got torch.Size({shape2})", "Size mismatch between tensors", "The shape of the prediction {shape4} and of the target {shape3} differ", "{shape2} vs {shape3}",
@@ -584,9 +578,9 @@ WORDINGS = (
         "split_with_sizes expects split_sizes to sum exactly to {d} (input tensor's size at dimension {i}), but got split_sizes=[{d}, {n}]", "start ({d}) + length ({n}) exceeds dimension size ({b}).",
         "Input and output sizes should be greater than 0, but got input (H: {d}, W: {n}) output (H: 0, W: 0)", "Trying to create tensor with negative dimension -{k}: [{b}, -{k}]", "The number of sizes provided ({j}) must be greater or equal to the number of dimensions in the tensor (4)",
         "expand(torch.cuda.FloatTensor{{b}, {d}}, size=[{b}]): the number of sizes provided (1) must be greater or equal to the number of dimensions in the tensor (2)", "unflatten: Provided sizes [{b}, {d}] don't multiply up to the size of dim 1 ({n}) in the input tensor",
-        "Expected tensor for argument #1 'input' to have the same size as tensor for argument #2 'grad_output'", "grad_output has shape {shape2} but expected {shape2}", "Mismatch in shape: grad_output[0] has a shape of torch.Size({shape1}) and output[0] has a shape of torch.Size({shape2}).",
+        "Expected tensor for argument #1 'input' to have the same size as tensor for argument #2 'grad_output'", "grad_output has shape {shape2} but expected {shape2}",
         "Function {op} returned an invalid gradient at index 0 - got {shape2} but expected shape compatible with {shape2}", "expand(torch.FloatTensor[{b}, {d}], size=[{d}]): the number of sizes provided (1) must be greater or equal to the number of dimensions in the tensor (2)",
-    )),
+    ), core=True),
 )  # fmt: skip
 
 

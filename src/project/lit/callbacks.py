@@ -89,7 +89,7 @@ class TensorBoardPages(Callback):
         labels = [str(label) for label in pl_module.vocabulary.labels]
         figure = confusion_figure(pl_module.confusion_counts, labels)
         logger.experiment.add_figure("val/confusion", figure, trainer.global_step)
-        page = mistakes_table(mistakes, labels, pl_module.data.val.text)
+        page = mistakes_table(mistakes, labels, pl_module.data.splits["val"].text)
         logger.experiment.add_text("val/misclassified", page, trainer.global_step)
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:

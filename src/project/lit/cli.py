@@ -19,6 +19,7 @@ import lightning as L
 import torch
 from jsonargparse import set_parsing_settings
 from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.callbacks import EarlyStopping as EarlyStoppingCallback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.precision import MixedPrecision
@@ -108,15 +109,17 @@ class Cli(LightningCLI):
 
     def _logger_and_callbacks(self) -> dict[str, Any]:
         config = self.config_init
+        if config.trainer.fast_dev_run:  # a rehearsal leaves nothing behind
+            return {"logger": False, "callbacks": [*(config.trainer.callbacks or []), EpochLines()]}
         logger = config.trainer.logger
         if logger in (None, True):
             logger = TensorBoardLogger(self.root, name=config.name, default_hp_metric=False)
         run = Path(logger.log_dir) if isinstance(logger, TensorBoardLogger) else self.root
         checkpoints = BestAndLast(run / "checkpoints", self.config_init.checkpoint)
-        callbacks: list[Callback] = [EpochLines(), TensorBoardPages(self._hyperparameters()), checkpoints]
-        callbacks.append(Finish(run, checkpoints))
+        pages = TensorBoardPages(self._hyperparameters())
+        callbacks: list[Callback] = [EpochLines(), pages, checkpoints, Finish(run, checkpoints)]
         if config.early_stopping.patience is not None:
-            callbacks.append(L.pytorch.callbacks.EarlyStopping(**vars(config.early_stopping)))
+            callbacks.append(EarlyStoppingCallback(**vars(config.early_stopping), check_on_train_epoch_end=False))
         return {"logger": logger, "callbacks": [*(config.trainer.callbacks or []), *callbacks]}
 
     def _hyperparameters(self) -> dict[str, Any]:
@@ -196,7 +199,7 @@ def _cli_for_checkpoint(command: str, arguments: Sequence[str]) -> tuple[Cli, Pa
         print(f"checkpoint: {path}", file=sys.stderr)
     content = read_checkpoint(path)
     cli.model.recipe.network = network_from(content["classifier"]["network"])
-    cli.datamodule.take_vocabulary(content)
+    cli.datamodule.rows.take_vocabulary(content)
     return cli, Path(path)
 
 

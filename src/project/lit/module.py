@@ -17,9 +17,9 @@ from torch.optim import Optimizer
 from torchmetrics import Metric
 from torchmetrics.classification import MulticlassConfusionMatrix
 
-from project.lit.datamodule import JsonlDataModule
 from project.task.batch import Batch
 from project.task.classifier import describe, start_from
+from project.task.data import Data
 from project.task.objective import figures, loss_counts, normalise, summed_loss
 from project.task.plan import Plan
 from project.task.recipe import Recipe, check_compiler
@@ -72,9 +72,9 @@ class LitClassifier(L.LightningModule):
         }
 
     @property
-    def data(self) -> JsonlDataModule:
-        """The data module that the Trainer was given."""
-        return self.trainer.datamodule  # type: ignore[attr-defined,no-any-return]
+    def data(self) -> Data:
+        """The rows behind the data module that the Trainer was given."""
+        return self.trainer.datamodule.rows  # type: ignore[attr-defined,no-any-return]
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -87,7 +87,7 @@ class LitClassifier(L.LightningModule):
         trainer = self.trainer
         assert trainer.max_epochs is not None
         return Plan(
-            num_examples=len(self.data.train),
+            num_examples=len(self.data.splits["train"]),
             batch_size=self.data.config.batch_size,
             world_size=trainer.world_size,
             accumulate_grad_batches=trainer.accumulate_grad_batches,
@@ -128,7 +128,8 @@ class LitClassifier(L.LightningModule):
         self.scale = self.scaler.get_scale() if self.scaler is not None else 1.0
         log_every_n_steps: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         if (self.global_step + 1) % log_every_n_steps == 0:
-            gradients = [p.grad for p in self.network.parameters() if p.grad is not None]
+            # In the optimizer's order, as clipping sums them: another order changes the norm's last bit.
+            gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
             self.step_scalars = {
                 "train/grad_norm": float(nn.utils.get_total_norm(gradients)),
                 "train/lr": optimizer.param_groups[0]["lr"],
@@ -146,11 +147,15 @@ class LitClassifier(L.LightningModule):
             return
         loss = float(self.interval_loss) / self.num_interval_examples
         self.log("train/loss", loss, prog_bar=True, logger=False, batch_size=1)
-        for logger in self.loggers:  # not through self.log: its x-axis counts batches, and it costs more than a step
-            logger.log_metrics({"train/loss": loss, **self.step_scalars}, step=self.global_step)
+        self.log_at_step({"train/loss": loss, **self.step_scalars})
         self.interval_loss.zero_()
         self.num_interval_examples = 0
         self.step_scalars = {}
+
+    def log_at_step(self, scalars: dict[str, float]) -> None:
+        """Send scalars to the loggers. Not through `self.log`: its x-axis counts batches, not optimizer steps."""
+        for logger in self.loggers:
+            logger.log_metrics(scalars, step=self.global_step)
 
     @property
     def scaler(self) -> torch.amp.GradScaler | None:
@@ -170,9 +175,10 @@ class LitClassifier(L.LightningModule):
         """Turn the counts into `self.figures` and log them as `<split>/loss`, `/accuracy` and `/macro_f1`."""
         self.confusion_counts: Tensor = self.confusion.compute().cpu()
         self.figures = figures(self.confusion_counts, self.losses.compute().cpu())
-        for name in ("loss", "accuracy", "macro_f1"):
-            value = torch.tensor(getattr(self.figures, name), dtype=torch.float64)
-            self.log(f"{split}/{name}", value, prog_bar=name != "loss", batch_size=1)
+        scalars = {f"{split}/{name}": getattr(self.figures, name) for name in ("loss", "accuracy", "macro_f1")}
+        for name, value in scalars.items():  # for callbacks and the progress bar, in float64
+            self.log(name, torch.tensor(value, dtype=torch.float64), prog_bar=True, logger=False, batch_size=1)
+        self.log_at_step(scalars)
         self.confusion.reset()
         self.losses.reset()
 

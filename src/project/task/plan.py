@@ -31,6 +31,10 @@ class Plan:
     """Optimizer steps; -1: without limit."""
     limit_train_batches: int | float = 1.0
     """An int counts micro-batches per epoch, a float is a fraction of them: Lightning's meaning."""
+    val_check_interval: int | float = 1.0
+    """Micro-batches between validations, as an int, or as a fraction of an epoch."""
+    check_val_every_n_epoch: int | None = 1
+    """Epochs between validations; None: `val_check_interval` counts through epochs."""
 
     def __post_init__(self) -> None:
         if self.num_micro_batches < 1:
@@ -51,6 +55,24 @@ class Plan:
         if isinstance(self.limit_train_batches, float):
             return int(self._num_available * self.limit_train_batches)
         return min(self._num_available, self.limit_train_batches)
+
+    def closes_window(self, micro_batch: int) -> bool:
+        """Whether an optimizer step follows micro-batch `micro_batch` (from 0) of an epoch."""
+        return (micro_batch + 1) % self.accumulate_grad_batches == 0 or micro_batch + 1 == self.num_micro_batches
+
+    @property
+    def num_validation_batches(self) -> int:
+        """Micro-batches between two validations."""
+        if isinstance(self.val_check_interval, float):
+            return max(1, int(self.num_micro_batches * self.val_check_interval))
+        return self.val_check_interval
+
+    def validates_after(self, epoch: int, micro_batch: int) -> bool:
+        """Whether a validation follows micro-batch `micro_batch` of epoch `epoch`, both from 0."""
+        if self.check_val_every_n_epoch is None:
+            return (epoch * self.num_micro_batches + micro_batch + 1) % self.num_validation_batches == 0
+        due = (epoch + 1) % self.check_val_every_n_epoch == 0
+        return due and (micro_batch + 1) % self.num_validation_batches == 0
 
     @property
     def num_windows(self) -> int:

@@ -55,6 +55,11 @@ class Recipe:
         """Whether the scheduler advances after each optimizer step."""
         return self.lr_interval == "step" and self.lr_monitor is None
 
+    @property
+    def advances_per_epoch(self) -> bool:
+        """Whether the scheduler advances at the end of each epoch."""
+        return self.lr_interval == "epoch" and self.lr_monitor is None
+
     def build_network(self, num_tokens: int, num_classes: int) -> nn.Module:
         """A freshly initialised float32 network on the CPU.
 

@@ -1,0 +1,34 @@
+"""Every file in configs/ parses and trains: two optimizer steps on a tiny corpus."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from project.__main__ import main
+from tiny_corpus import Corpus
+
+CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))
+DEFAULT = next(path for path in CONFIGS if path.name == "default.yaml")
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_trains_two_steps(config: Path, corpus: Corpus) -> None:
+    overlay = [] if config == DEFAULT else ["--config", str(config)]
+    options = [
+        *corpus.arguments,
+        "--trainer.max_steps=2",
+        "--trainer.log_every_n_steps=1",
+        "--trainer.accelerator=cpu",
+        "--data.batch_size=8",
+    ]
+    assert main(["fit", "--config", str(DEFAULT), *overlay, *options]) == 0
+    summary = json.loads((corpus.folder / "runs" / "default" / "version_0" / "finished.json").read_text())
+    assert summary["optimizer_steps"] == 2
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_opens_with_a_comment_that_says_what_it_does(config: Path) -> None:
+    assert config.read_text(encoding="utf-8").startswith("# ")
