@@ -16,7 +16,7 @@ from corpus.surroundings import surround
 
 Split = Literal["train", "val", "test"]
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
-CORE_WEIGHT = 2.5  # a core group's share of the training rows, against another group of the same size
+CORE_WEIGHT = 4.0  # a core group's share of the training rows, against another group of the same size
 HELD_OUT_SHARE = 0.125
 MAX_TRIES = 200
 

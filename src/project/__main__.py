@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import os
+import signal
 import sys
 from collections.abc import Sequence
+
+from project.errors import UserError
+from project.spelling import nearest
 
 # command: (module with its `main`, arguments that main is given before the user's, what --help says)
 COMMANDS: dict[str, tuple[str, tuple[str, ...], str]] = {
@@ -37,20 +42,19 @@ def main(arguments: Sequence[str]) -> int:
         return 0 if arguments else 2
     command, *rest = arguments
     if command not in COMMANDS:
-        import difflib
-
-        nearest = difflib.get_close_matches(command, COMMANDS, n=1)
-        hint = f"; did you mean {nearest[0]}?" if nearest else f"; commands: {', '.join(COMMANDS)}"
+        meant = nearest(command, COMMANDS)
+        hint = f"; did you mean {meant}?" if meant else f"; commands: {', '.join(COMMANDS)}"
         print(f"error: {command}: no such command{hint}", file=sys.stderr)
         return 2
     module_name, leading, _ = COMMANDS[command]
-    from project.errors import UserError
-
     try:
         return int(importlib.import_module(module_name).main(*leading, rest))
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # whoever reads the output, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter still flushes it at its end
+        return 128 + signal.SIGPIPE
 
 
 if __name__ == "__main__":

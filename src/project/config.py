@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from jsonargparse import ArgumentParser
 from jsonargparse.typing import NonNegativeInt, PositiveInt
 
 from project.task.tokenizer import TokenizerConfig
@@ -15,7 +16,7 @@ from project.task.tokenizer import TokenizerConfig
 
 @dataclass
 class DataConfig:
-    """The `data` group: which rows, and how they become batches. A run needs nothing but the first two keys."""
+    """Which rows, and how they become batches: the `data` group. A run needs nothing but the first two keys."""
 
     train_file: str | None = None
     """Training rows, .jsonl or .jsonl.gz: {"text": "...", "label": "..."} a line."""
@@ -43,7 +44,7 @@ class DataConfig:
 
 @dataclass
 class EarlyStopping:
-    """The `early_stopping` group: end the run when validation stops improving."""
+    """End the run when validation stops improving."""
 
     patience: NonNegativeInt | None = None
     """Validations without improvement before the run ends; null: never."""
@@ -57,9 +58,20 @@ class EarlyStopping:
 
 @dataclass
 class Checkpoint:
-    """The `checkpoint` group: which weights count as best. best.ckpt and last.ckpt are written in any case."""
+    """Which weights count as best; best.ckpt and last.ckpt are written in any case."""
 
     monitor: str = "val/macro_f1"
     """The metric that decides."""
     mode: Literal["min", "max"] = "max"
     """Whether smaller or larger is better."""
+
+
+def add_shared_arguments(parser: ArgumentParser) -> None:
+    """Add the keys that are neither the trainer's nor the two groups `model` and `data`."""
+    parser.add_argument("--name", type=str, default="default", help="Runs go to <default_root_dir>/<name>.")
+    parser.add_class_arguments(EarlyStopping, "early_stopping")
+    parser.add_class_arguments(Checkpoint, "checkpoint")
+    parser.add_argument("--ckpt_path", type=str | None, default=None, help="Checkpoint to evaluate.")
+    parser.add_argument("--output", type=str | None, default=None, help="File that predict writes; else stdout.")
+    parser.link_arguments("seed_everything", "data.seed", compute_fn=int)
+    parser.link_arguments("seed_everything", "model.seed", compute_fn=int)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import yaml
@@ -13,6 +12,7 @@ from jsonargparse import ArgumentParser
 from project.config_types import Takes, arguments_of, class_arguments, find_class, groups_of, links_of
 from project.config_yaml import child, is_null, read_text, shown, text_node
 from project.errors import UserError
+from project.spelling import nearest
 
 At = Callable[[yaml.Node], str]
 """Where a node stands, such as `configs/default.yaml:7`."""
@@ -48,8 +48,8 @@ class ConfigCheck:
         """Why there is no such key or option, with the nearest that there is."""
         if key in self.links:
             return f"follows {dashes}{self.links[key]}; set that"
-        nearest = self._nearest_key(key)
-        return f"no such {what}" + (f"; did you mean {dashes}{nearest}?" if nearest else "")
+        meant = self._nearest_key(key)
+        return f"no such {what}" + (f"; did you mean {dashes}{meant}?" if meant else "")
 
     def option(self, place: str, key: str, value: str) -> None:
         """Check a key's value from the command line."""
@@ -59,7 +59,7 @@ class ConfigCheck:
         elif owner is not None and self.keys[owner].num_positional is not None:
             name = key.removeprefix(f"{owner}.").removeprefix("init_args.")
             if name == "class_path":
-                self._choose(place, owner, value)
+                self._choose(place, owner, value, self.keys[owner])
             elif not name.startswith("dict_kwargs"):
                 self._argument(place, owner, name, value)
 
@@ -104,23 +104,23 @@ class ConfigCheck:
             if mapping is None:
                 return
             value = mapping
-        if takes.num_positional is not None:
-            if isinstance(value, yaml.MappingNode):
-                self._component(at, key, value)
-                return
-            text = value if isinstance(value, str) else value.value
-            is_name = value != "null" if isinstance(value, str) else value.tag.endswith(":str")
-            if is_name:
-                self._choose(place, key, text)
-                return
+        is_component = takes.num_positional is not None or (takes.bases and child(value, "class_path"))
+        if is_component and isinstance(value, yaml.MappingNode):
+            self._component(at, key, value, takes)
+        elif takes.num_positional is not None and _is_name(value):
+            self._choose(place, key, value if isinstance(value, str) else str(value.value), takes)
+        elif takes.bases and isinstance(value, yaml.SequenceNode) and all(child(i, "class_path") for i in value.value):
+            for number, item in enumerate(value.value):  # callbacks, plugins
+                self._component(at, f"{key}[{number}]", item, takes)
+        else:
             self.chosen.pop(key, None)
-        self._accept(place, takes, value)
+            self._accept(place, takes, value)
 
-    def _component(self, at: At, key: str, value: yaml.MappingNode) -> None:
+    def _component(self, at: At, key: str, value: yaml.MappingNode, takes: Takes) -> None:
         """Check `{class_path: …, init_args: {…}}`; the class may stand in an earlier file."""
         class_path = child(value, "class_path")
         if class_path is not None:
-            self._choose(f"{at(class_path)}: {key}", key, shown(class_path))
+            self._choose(f"{at(class_path)}: {key}", key, shown(class_path), takes)
         for name_node, inner in value.value:
             name, place = str(name_node.value), f"{at(name_node)}: {key}.{name_node.value}"
             if name == "init_args" and isinstance(inner, yaml.MappingNode):
@@ -131,13 +131,13 @@ class ConfigCheck:
                 self._no_group(place, inner)
             elif name not in ("class_path", "dict_kwargs"):
                 chosen = self.chosen.get(key)
-                nearest = _nearest(name, ["class_path", "init_args", *(chosen.arguments if chosen else ())])
-                nearest = f"init_args.{nearest}" if chosen and nearest in chosen.arguments else nearest
-                hint = f"did you mean {key}.{nearest}?" if nearest else "expected class_path or init_args"
+                meant = nearest(name, ["class_path", "init_args", *(chosen.arguments if chosen else ())])
+                meant = f"init_args.{meant}" if chosen and meant in chosen.arguments else meant
+                hint = f"did you mean {key}.{meant}?" if meant else "expected class_path or init_args"
                 self.faults.append(f"{place}: no such key; {hint}")
 
-    def _choose(self, place: str, key: str, path: str) -> None:
-        takes, before = self.keys[key], self.chosen.get(key)
+    def _choose(self, place: str, key: str, path: str, takes: Takes) -> None:
+        before = self.chosen.get(key)
         self.given.add(key)
         self.chosen[key] = None
         try:
@@ -159,8 +159,8 @@ class ConfigCheck:
             self.given.add(key)
             self.chosen[key] = None
         elif chosen and name not in chosen.arguments:
-            nearest = _nearest(name, chosen.arguments)
-            hint = f"; did you mean {nearest}?" if nearest else ""
+            meant = nearest(name, chosen.arguments)
+            hint = f"; did you mean {meant}?" if meant else ""
             self.faults.append(f"{place}: {chosen.path} has no such argument{hint}")
         elif chosen:
             chosen.given.add(name)
@@ -171,7 +171,7 @@ class ConfigCheck:
         if takes.accepts(value):
             return
         hint = ""
-        if isinstance(value, yaml.ScalarNode) and not is_null(value) and takes.accepts(text_node(value.value)):
+        if isinstance(value, yaml.ScalarNode) and takes.is_text and not is_null(value):
             hint = "; put it in quotes"
         node = text_node(value) if isinstance(value, str) else value
         self.faults.append(f"{place}: expected {takes.words}, found {shown(node)}{hint}")
@@ -201,11 +201,8 @@ class ConfigCheck:
         if elsewhere:
             return elsewhere[0]
         lasts = {name.rpartition(".")[2]: name for name in reversed(names)}
-        return _nearest(key, names) or lasts.get(_nearest(last, lasts) or "")
+        return nearest(key, names) or lasts.get(nearest(last, lasts) or "")
 
 
-def _nearest(name: str, names: Iterable[str]) -> str | None:
-    """The name that is spelt most alike, whatever the case and the dashes; None where none is near."""
-    spelt = {known.casefold(): known for known in names}
-    found = difflib.get_close_matches(name.casefold().replace("-", "_"), spelt, n=1, cutoff=0.7)
-    return spelt[found[0]] if found else None
+def _is_name(value: yaml.Node | str) -> bool:
+    return value != "null" if isinstance(value, str) else bool(value.tag == "tag:yaml.org,2002:str")

@@ -55,14 +55,14 @@ def _asks_for_class_help(argument: str) -> bool:
 def _faults(parser: ArgumentParser, arguments: Sequence[str]) -> list[str]:
     check = ConfigCheck(parser)
     all_read = True
-    for option in _options(arguments):
+    for option in options(arguments):
         place = f"{PLACE}: {option.typed}"
         if not option.key:
             hint = f"; did you mean --config {option.typed}?" if option.typed.endswith((".yaml", ".yml")) else ""
             check.faults.append(f"{place}: belongs to no option{hint}")
         elif option.key in WITHOUT_VALUE:
             continue
-        elif option.key != "config" and not check.knows(option.key):
+        elif not option.typed.startswith(("--", "-c")) or not (option.key == "config" or check.knows(option.key)):
             check.faults.append(f"{place}: {check.unknown(option.key, 'option', '--')}")
         elif not option.value and (option.value is None or option.key == "config" or option.key in check.groups):
             what = "a YAML file" if option.key == "config" else "a value"
@@ -77,8 +77,8 @@ def _faults(parser: ArgumentParser, arguments: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(check.faults))
 
 
-def _options(arguments: Sequence[str]) -> Iterator[Option]:
-    """The options from left to right; a value stands after `=` or is the next word."""
+def options(arguments: Sequence[str]) -> Iterator[Option]:
+    """The options from left to right; a value stands after `=` or is the next word. -c has the key config."""
     words = list(arguments)
     while words:
         typed, equals, value = words.pop(0).partition("=")

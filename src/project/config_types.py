@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
+import functools
 import importlib
+import sys
 import types
 from argparse import Action, ArgumentError
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
@@ -18,11 +19,11 @@ from jsonargparse.typing import ClosedUnitInterval, NonNegativeInt, PositiveInt
 
 from project.config_yaml import is_null, pair
 from project.errors import UserError
+from project.spelling import nearest
 
 WORDS: dict[Any, str] = {
     str: "text",
     Path: "text",
-    bool: "true or false",
     int: "a whole number",
     float: "a number",
     PositiveInt: "a whole number of at least 1",
@@ -53,31 +54,36 @@ class Takes:
     def words(self) -> str:
         """Such as `a whole number or null`."""
         words = list(dict.fromkeys(_words(self.typehint)))
-        if len(words) > 1 and words[-1] == words[-2]:
-            words.pop()
+        if WORDS[float] in words and WORDS[int] in words:
+            words.remove(WORDS[int])
         return " or ".join(filter(None, [", ".join(words[:-1]), words[-1] if words else "another value"]))
 
     @property
     def bases(self) -> tuple[type, ...]:
         """Classes of which a `class_path` may name a subclass; empty where the key takes none."""
-        return tuple(base for base, _ in _bases(self.typehint))
+        return tuple(dict.fromkeys(base for base, _ in _bases(self.typehint)))
 
     @property
     def num_positional(self) -> int | None:
         """How many leading arguments the program itself gives to the class; None where the key takes an instance."""
         return next((number for _, number in _bases(self.typehint)), None)
 
+    @property
+    def is_text(self) -> bool:
+        """Whether any text will do."""
+        return str in _members(self.typehint) and not self.bases
+
     def accepts(self, value: yaml.Node | str) -> bool:
         """Whether a YAML value, or the text of a command-line option, fits."""
         if self.typehint is None:
-            return True
+            return True  # untyped, or a group of keys
         parser = ArgumentParser(exit_on_error=False)
         parser.add_argument("--value", type=self.typehint)
         try:
             if isinstance(value, str):
                 parser.parse_args([f"--value={value}"])
             elif is_null(value):  # jsonargparse lets null pass for every type
-                return self.default is None or type(None) in _members(self.typehint)
+                return (self.default is None and not self.required) or type(None) in _members(self.typehint)
             else:
                 parser.parse_string(yaml.serialize(pair("value", value)))
         except (ArgumentError, TypeError, ValueError):
@@ -104,6 +110,7 @@ def links_of(parser: ArgumentParser) -> dict[str, str]:
     return {link.target[0]: link.source[0][0] for link in links}
 
 
+@functools.cache
 def class_arguments(found: type, num_given: int) -> dict[str, Takes] | None:
     """What the arguments of a class take, without the first `num_given`; None where its signature says nothing."""
     parser = ArgumentParser(exit_on_error=False)
@@ -114,7 +121,7 @@ def class_arguments(found: type, num_given: int) -> dict[str, Takes] | None:
     return arguments_of(parser)
 
 
-def find_class(name: str, bases: Sequence[type]) -> type:
+def find_class(name: str, bases: tuple[type, ...]) -> type:
     """The class of this import path; a name without a dot is looked up among the known subclasses of `bases`.
 
     Raises:
@@ -131,12 +138,13 @@ def find_class(name: str, bases: Sequence[type]) -> type:
             raise UserError(f"{name}: there is no module {error.name}") from None
         raise UserError(f"{name}: its import failed: {error}") from None
     except Exception as error:  # whatever a person's own module raises
-        raise UserError(f"{name}: its import failed: {type(error).__name__}: {error}") from None
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(f"{name}: its import failed: {reason}") from None
     found = getattr(module, class_name, None)
     if found is None:
-        fitting = {key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, bases)}
-        nearest = difflib.get_close_matches(class_name, sorted(fitting), n=1)
-        hint = f"; did you mean {module_name}.{nearest[0]}?" if nearest else ""
+        fitting = [key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, bases)]
+        meant = nearest(class_name, sorted(fitting))
+        hint = f"; did you mean {module_name}.{meant}?" if meant else ""
         raise UserError(f"{module_name} has no class {class_name}{hint}")
     if not isinstance(found, type):
         raise UserError(f"{name} is no class; expected a subclass of {wanted}")
@@ -145,7 +153,7 @@ def find_class(name: str, bases: Sequence[type]) -> type:
     return found
 
 
-def _known_class(name: str, bases: Sequence[type], wanted: str) -> type:
+def _known_class(name: str, bases: tuple[type, ...], wanted: str) -> type:
     known = {found for base in bases for found in _subclasses(base)}
     fitting = sorted((found for found in known if found.__name__ == name), key=_path)
     if len(fitting) == 1:
@@ -153,18 +161,25 @@ def _known_class(name: str, bases: Sequence[type], wanted: str) -> type:
     if fitting:
         raise UserError(f"{name} may be {' or '.join(map(_path, fitting))}; write one of them")
     names = {found.__name__: found for found in sorted(known, key=_path)}
-    nearest = difflib.get_close_matches(name, names, n=1)
-    hint = f"; did you mean {_path(names[nearest[0]])}?" if nearest else ""
+    meant = nearest(name, names)
+    hint = f"; did you mean {_path(names[meant])}?" if meant else ""
     raise UserError(f"no class {name}; expected the import path of a subclass of {wanted}{hint}")
 
 
 def _path(found: type) -> str:
+    """The shortest import path, torch.optim.AdamW rather than torch.optim.adamw.AdamW."""
+    parts = found.__module__.split(".")
+    for end in range(1, len(parts)):
+        module = ".".join(parts[:end])
+        if getattr(sys.modules[module], found.__name__, None) is found:
+            return f"{module}.{found.__name__}"
     return f"{found.__module__}.{found.__qualname__}"
 
 
 def _subclasses(base: type) -> Iterator[type]:
     yield base
-    for derived in base.__subclasses__():
+    derived: type
+    for derived in type.__subclasses__(base):
         yield from _subclasses(derived)
 
 
@@ -184,7 +199,12 @@ def _bases(typehint: Any) -> Iterator[tuple[type, int | None]]:
             yield inner[1], len(inner[0])
         elif origin in (list, Iterable):
             yield from _bases(inner[0])
-        elif isinstance(member, type) and not origin and member not in WORDS and member.__name__ not in UNWRITABLE:
+        elif (
+            isinstance(member, type)
+            and not origin
+            and member not in (bool, *WORDS)
+            and member.__name__ not in UNWRITABLE
+        ):
             yield member, None
 
 
@@ -193,6 +213,8 @@ def _words(typehint: Any) -> Iterator[str]:
         origin = get_origin(member)
         if member in WORDS:
             yield WORDS[member]
+        elif member is bool:
+            yield from ("true", "false")
         elif origin is Literal:
             yield from map(str, get_args(member))
         elif origin is Callable or (not origin and next(_bases(member), None)):

@@ -5,11 +5,12 @@ Nothing is constructed here: a tag that would make a Python object is refused by
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
+
+from project.spelling import nearest
 
 CORE_TAGS = tuple(
     f"tag:yaml.org,2002:{name}"
@@ -31,15 +32,15 @@ def read_file(path: Path, faults: list[str]) -> yaml.MappingNode | None:
         if path.is_dir():
             reason = "a folder; name a YAML file in it"
         elif not path.exists():
-            names = [file.name for file in path.parent.glob("*.y*ml")]
-            nearest = difflib.get_close_matches(path.name, names, n=1)
-            reason = "no such file" + (f"; did you mean {path.with_name(nearest[0])}?" if nearest else "")
+            names = sorted(file.name for file in path.parent.glob("*.y*ml"))
+            meant = nearest(path.name, names)
+            reason = "no such file" + (f"; did you mean {path.with_name(meant)}?" if meant else "")
         else:
             reason = f"cannot be read: {error.strerror}"
         faults.append(f"{path}: {reason}")
         return None
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         byte = content[error.start]
@@ -59,10 +60,10 @@ def read_text(text: str, source: str, faults: list[str]) -> yaml.MappingNode | N
         if not isinstance(root, yaml.MappingNode):
             faults.append(f"{source}:1: expected keys and values, such as `trainer:`, found {shown(root)}")
             return None
-        refused = list(_tidied(loader, root, source, (), set()))
+        refused = list(_tidied(loader, root, source, "", (), set()))
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        faults.append(f"{source}:{line}: character U+{ord(str(error.character)):04X} may not stand in YAML; remove it")
+        faults.append(f"{source}:{line}: character U+{error.character:04X} may not stand in YAML; remove it")
         return None
     except yaml.MarkedYAMLError as error:
         faults.append(_syntax_fault(error, source))
@@ -81,7 +82,7 @@ def _syntax_fault(error: yaml.MarkedYAMLError, source: str) -> str:
 
 
 def _tidied(
-    loader: yaml.SafeLoader, node: yaml.Node, source: str, above: tuple[int, ...], seen: set[int]
+    loader: yaml.SafeLoader, node: yaml.Node, source: str, key: str, above: tuple[int, ...], seen: set[int]
 ) -> Iterator[str]:
     """Faults below `node`; merge keys (`<<`) are resolved in place, and each mapping is left with distinct keys."""
     place = f"{source}:{line_of(node)}"
@@ -96,21 +97,21 @@ def _tidied(
     above = (*above, id(node))
     if isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            yield from _tidied(loader, item, source, above, seen)
+            yield from _tidied(loader, item, source, f"{key}[]", above, seen)
     elif isinstance(node, yaml.MappingNode):
-        yield from _twice(node, source)
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                yield f"{source}:{line_of(key)}: expected a key, found {shown(key)}"
-            yield from _tidied(loader, value, source, above, seen)
+        yield from _twice(node, source, key)
+        for name, value in node.value:
+            if not isinstance(name, yaml.ScalarNode):
+                yield f"{source}:{line_of(name)}: expected a key, found {shown(name)}"
+            yield from _tidied(loader, value, source, f"{key}{name.value}.", above, seen)
         loader.flatten_mapping(node)
-        node.value = list({str(key.value): (key, value) for key, value in node.value}.values())
+        node.value = list({str(name.value): (name, value) for name, value in node.value}.values())
 
 
-def _twice(mapping: yaml.MappingNode, source: str) -> Iterator[str]:
+def _twice(mapping: yaml.MappingNode, source: str, prefix: str) -> Iterator[str]:
     first_lines: dict[str, int] = {}
     for key, _ in mapping.value:
-        name = str(key.value)
+        name = f"{prefix}{key.value}"
         if name in first_lines:
             yield f"{source}:{line_of(key)}: {name}: given twice, first in line {first_lines[name]}; keep one"
         first_lines.setdefault(name, line_of(key))
@@ -121,7 +122,7 @@ def line_of(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-def child(node: yaml.Node, name: str) -> yaml.Node | None:
+def child(node: yaml.Node | str, name: str) -> yaml.Node | None:
     """The value of the key `name`, where `node` is a mapping that has it."""
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     return next((value for key, value in pairs if key.value == name), None)
@@ -147,5 +148,4 @@ def pair(name: str, value: yaml.Node) -> yaml.MappingNode:
 
 def text_node(text: str) -> yaml.ScalarNode:
     """A string as it stands."""
-    mark = yaml.Mark("", 0, 0, 0, None, None)
-    return yaml.ScalarNode("tag:yaml.org,2002:str", text, mark, mark)
+    return yaml.ScalarNode("tag:yaml.org,2002:str", text)

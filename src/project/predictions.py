@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from torch import Tensor
 
+from project.errors import UserError
 from project.task.rows import Label
 
 
@@ -24,7 +25,11 @@ def prediction_lines(probabilities: Tensor, labels: Sequence[Label]) -> Iterator
 
 
 def write_predictions(probabilities: Tensor, labels: Sequence[Label], output: str | None) -> None:
-    """Write the lines to the file `output`, whole or not at all, or to standard output."""
+    """Write the lines to the file `output`, whole or not at all, or to standard output.
+
+    Raises:
+        UserError: where the file cannot be written.
+    """
     lines = prediction_lines(probabilities, labels)
     if output is None:
         sys.stdout.buffer.writelines(lines)
@@ -36,5 +41,8 @@ def write_predictions(probabilities: Tensor, labels: Sequence[Label], output: st
         with temporary.open("wb") as file:
             file.writelines(lines)
         temporary.replace(path)
+    except OSError as error:
+        reason = "no such folder; make it first" if isinstance(error, FileNotFoundError) else error.strerror
+        raise UserError(f"--output: {output} cannot be written: {reason}") from error
     finally:
         temporary.unlink(missing_ok=True)

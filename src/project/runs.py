@@ -30,7 +30,7 @@ def newest_finished(root: Path = ROOT) -> Path:
     Raises:
         UserError: where there is none; the message says what to do.
     """
-    marks = sorted(root.glob(f"*/version_*/{FINISHED}"), key=lambda mark: mark.stat().st_mtime_ns)
+    marks = sorted(root.rglob(f"version_*/{FINISHED}"), key=lambda mark: mark.stat().st_mtime_ns)
     if not marks:
         raise UserError(
             f"{root}: no finished run here; train one with `python -m project fit --config configs/default.yaml`, "

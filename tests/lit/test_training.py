@@ -13,13 +13,13 @@ from lightning.pytorch.plugins.precision import MixedPrecision
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau, StepLR
 
-from tiny_corpus import Corpus
 from project.lit.datamodule import JsonlDataModule
 from project.lit.module import LitClassifier
 from project.task.batch import collate
 from project.task.network import Pooling
 from project.task.objective import summed_loss
 from project.task.order import OrderedBatches
+from tiny_corpus import Corpus
 
 
 class Recorder(L.Callback):
@@ -90,6 +90,25 @@ def test_a_window_gradient_is_the_sum_over_its_examples_divided_by_their_number(
             for parameter in group["params"]:
                 parameter.grad /= num_examples
         optimizer.step()
+
+
+def test_each_epoch_has_its_own_order(corpus: Corpus) -> None:
+    seen: list[list[int]] = []
+
+    class Watch(L.Callback):
+        def on_train_batch_start(
+            self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
+        ) -> None:
+            seen.append(batch.index.tolist())
+
+    for num_workers in (0, 2):
+        seen.clear()
+        data = data_module(corpus, num_workers=num_workers)
+        trainer(corpus.folder, max_epochs=3, callbacks=[Watch()]).fit(lit_module(), datamodule=data)
+        expected = OrderedBatches(50, 8, seed=0)
+        for epoch in range(3):
+            expected.set_epoch(epoch)
+            assert seen[7 * epoch : 7 * epoch + 7] == list(expected), (epoch, num_workers)
 
 
 def test_clipping_comes_after_normalising(corpus: Corpus) -> None:

@@ -84,7 +84,7 @@ def test_the_evaluation_loss_does_not_depend_on_the_order_or_the_batches() -> No
     whole = loss_counts(logits, labels)
     for batch_size in (1, 7, 64):
         order = torch.randperm(301)
-        parts = [loss_counts(logits[part], labels[part]) for part in order.split(batch_size)]
+        parts = [loss_counts(logits[part], labels[part]) for part in torch.split(order, batch_size)]
         assert torch.equal(torch.stack(parts).sum(dim=0), whole)
     expected = nn.functional.cross_entropy(logits.double(), labels, reduction="sum")
     assert float(whole[0]) * LOSS_UNIT == pytest.approx(float(expected), rel=1e-6)

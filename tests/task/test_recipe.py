@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import shutil
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,13 @@ from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau
 
 from project.errors import UserError
-from project.task import recipe as recipe_module
 from project.task.network import Pooling
 from project.task.recipe import Recipe, check_compiler, describe_network, network_from
 
 
 def make(**changes: Any) -> Recipe:
-    return Recipe(**({"network": Pooling, "optimizer": functools.partial(torch.optim.AdamW, lr=0.1)} | changes))
+    fields: dict[str, Any] = {"network": Pooling, "optimizer": functools.partial(torch.optim.AdamW, lr=0.1)}
+    return Recipe(**(fields | changes))
 
 
 def test_the_same_seed_gives_the_same_weights_whatever_was_drawn_before() -> None:
@@ -99,7 +101,10 @@ def test_a_network_is_described_by_plain_data_and_built_again() -> None:
 
 
 def test_what_cannot_stand_in_a_checkpoint_is_refused() -> None:
-    factory = functools.partial(Pooling, dim=16, activation=nn.ReLU())
+    def factory(num_tokens: int, num_classes: int) -> nn.Module:
+        return Pooling(num_tokens, num_classes)
+
+    factory.keywords = {"activation": nn.ReLU()}  # type: ignore[attr-defined]  # as functools.partial has them
     with pytest.raises(UserError, match=r"model.network.init_args.activation: a ReLU cannot be stored"):
         describe_network(factory, Pooling(20, 4))
 
@@ -111,11 +116,11 @@ def test_a_checkpoint_that_names_no_network_is_refused(class_path: str) -> None:
 
 
 def test_what_compile_misses_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(recipe_module.shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(UserError, match=r"no C\+\+ compiler"):
         check_compiler()
-    monkeypatch.setattr(recipe_module.shutil, "which", lambda name: name)
-    monkeypatch.setattr(recipe_module.sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
     with pytest.raises(UserError, match=r"Python.h is missing"):
         check_compiler()
     (tmp_path / "Python.h").touch()

@@ -189,9 +189,9 @@ SCRIPT_WORDINGS = (
     Wording("trace checks", "torch.jit.TracingCheckError", "Tracing failed sanity checks!\nEncountered an exception when trying to run the Python function with trace inputs.\nException:\n\tTensor-likes are not close!", frames=_TRACE),
     Wording("trace constant", "RuntimeError", "Cannot insert a Tensor that requires grad as a constant. Consider making it a parameter or input, or detaching the gradient\nTensor:\n[ torch.FloatTensor{{{size},{size2}}} ]", core=True, frames=_TRACE),
     Wording("trace warning", "torch.jit.TracerWarning|TracerWarning", "Converting a tensor to a Python boolean might cause the trace to be incorrect. We can't record the data flow of Python values, so this value will be treated as a constant in the future. This means that the trace might not generalize to other inputs!"),
-    Wording("onnx", "RuntimeError", "Exporting the operator {function} to ONNX opset version 11 is not supported. Please open a bug to request ONNX export support for the missing operator."),
-    Wording("onnx", "torch.onnx.errors.UnsupportedOperatorError", "Exporting the operator '{script}' to ONNX opset version 17 is not supported. Please feel free to request support or submit a pull request on PyTorch GitHub: https://github.com/pytorch/pytorch/issues."),
-    Wording("onnx", "RuntimeError", "ONNX export failed: Couldn't export Python operator {cls}Function\n\nDefined at:\n{file}({line}): forward"),
+    Wording("onnx", "RuntimeError", "Exporting the operator {function} to ONNX opset version 11 is not supported. Please open a bug to request ONNX export support for the missing operator.", core=True),
+    Wording("onnx", "torch.onnx.errors.UnsupportedOperatorError", "Exporting the operator '{script}' to ONNX opset version 17 is not supported. Please feel free to request support or submit a pull request on PyTorch GitHub: https://github.com/pytorch/pytorch/issues.", core=True),
+    Wording("onnx", "RuntimeError", "ONNX export failed: Couldn't export Python operator {cls}Function\n\nDefined at:\n{file}({line}): forward", core=True),
     Wording("fx", "torch.fx.proxy.TraceError", "symbolically traced variables cannot be used as inputs to control flow", core=True, frames=(Frame("torch/fx/proxy.py", 152, "to_bool", "raise TraceError('symbolically traced variables cannot be used as inputs to control flow')"),)),
 )  # fmt: skip
 

@@ -60,7 +60,7 @@ def _messages(rng: random.Random) -> Iterator[Message]:
             yield rendered(CAUSE, f"leaf_{number}", text, "RuntimeError", core=number != 3, frames=frames)
     for group, texts in views(rng):
         for text in texts:
-            yield rendered(CAUSE, group, text, "RuntimeError", core=group == "view_multiple")
+            yield rendered(CAUSE, group, text, "RuntimeError", core=group in ("view_multiple", "overlap"))
     for _ in range(6):
         text = library_frames.libtorch(rng, needed(rng), "unpack", "torch/csrc/autograd/saved_variable.cpp")
         yield rendered(CAUSE, "libtorch", text, "")

@@ -50,6 +50,10 @@ _WORDINGS: tuple[tuple[str, bool, str, tuple[str, ...]], ...] = (
     ("gradients_type", False, "TypeError", ("gradients can be either Tensors or None, but got {t}", "gradients can be either Variables or None, but got {t}")),
     ("to_scalar", True, "RuntimeError", ("a Tensor with {n} elements cannot be converted to Scalar",)),
     ("item_old", True, "ValueError", (_ONE_ELEMENT, "only one element tensors can be converted to Python scalars")),
+    ("boolean", True, "RuntimeError", (
+        "Boolean value of Tensor with more than one value is ambiguous", "bool value of Tensor with more than one value is ambiguous",
+        "bool value of Variable objects containing non-empty torch.FloatTensor is ambiguous",
+    )),
     ("size_one", False, "TypeError", ("only size-1 arrays can be converted to Python scalars", "only length-1 arrays can be converted to Python scalars", "only 0-dimensional arrays can be converted to Python scalars")),
     ("func_scalar", True, "RuntimeError", (
         "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got tensor with {d} dims. Maybe you wanted to use the vjp or jacrev APIs instead?",

@@ -25,7 +25,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.precision import MixedPrecision
 from rich.console import Console
 
-from project.config import Checkpoint, EarlyStopping
+from project.config import add_shared_arguments
 from project.config_faults import SHOWN, check_arguments
 from project.errors import UserError
 from project.lit.callbacks import EpochLines, Finish, TensorBoardPages
@@ -68,13 +68,7 @@ class Cli(LightningCLI):
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Add the groups and keys that are neither Lightning's nor the two modules'."""
-        parser.add_argument("--name", type=str, default="default", help="Runs go to <default_root_dir>/<name>.")
-        parser.add_class_arguments(EarlyStopping, "early_stopping")
-        parser.add_class_arguments(Checkpoint, "checkpoint")
-        parser.add_argument("--ckpt_path", type=str | None, default=None, help="Checkpoint to evaluate.")
-        parser.add_argument("--output", type=str | None, default=None, help="File that predict writes; else stdout.")
-        parser.link_arguments("seed_everything", "data.seed", compute_fn=int)
-        parser.link_arguments("seed_everything", "model.seed", compute_fn=int)
+        add_shared_arguments(parser)
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Report every fault of YAML files and flags at once; jsonargparse alone stops at the first."""

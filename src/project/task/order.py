@@ -55,6 +55,11 @@ class OrderedBatches:
         """Take the order of this epoch from the next iteration on."""
         self.epoch = epoch
 
+    @property
+    def sampler(self) -> OrderedBatches:
+        """Itself: Lightning announces an epoch to a loader's `batch_sampler.sampler`, never to the batch sampler."""
+        return self
+
     def __len__(self) -> int:
         return -(-self.num_examples // (self.batch_size * self.world_size))
 

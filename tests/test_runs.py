@@ -1,0 +1,72 @@
+"""Which run is the newest finished one, and which of its checkpoints counts."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from project.errors import UserError
+from project.runs import FINISHED, best_checkpoint, mark_finished, newest_finished
+
+
+def make_run(root: Path, name: str, finished_at: int | None, checkpoints: tuple[str, ...] = ("best", "last")) -> Path:
+    """A run folder whose finish mark has this time, or that has none."""
+    run = root / name
+    (run / "checkpoints").mkdir(parents=True)
+    for checkpoint in checkpoints:
+        (run / "checkpoints" / f"{checkpoint}.ckpt").touch()
+    if finished_at is not None:
+        mark_finished(run, {"epochs": 1})
+        os.utime(run / FINISHED, ns=(finished_at, finished_at))
+    return run
+
+
+def test_the_mark_holds_the_summary_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    mark_finished(tmp_path, {"epochs": 3, "val/macro_f1": 0.5})
+    mark_finished(tmp_path, {"epochs": 4})
+    assert [path.name for path in tmp_path.iterdir()] == [FINISHED]
+    assert json.loads((tmp_path / FINISHED).read_text()) == {"epochs": 4}
+
+
+def test_the_newest_is_the_one_that_finished_last_whatever_its_name_or_number(tmp_path: Path) -> None:
+    make_run(tmp_path, "b/version_10", 2_000)
+    newest = make_run(tmp_path, "a/version_2", 3_000)
+    make_run(tmp_path, "a/version_3", 1_000)
+    assert newest_finished(tmp_path) == newest
+
+
+def test_unfinished_runs_are_ignored(tmp_path: Path) -> None:
+    finished = make_run(tmp_path, "a/version_0", 1_000)
+    make_run(tmp_path, "a/version_1", None)
+    assert newest_finished(tmp_path) == finished
+    assert best_checkpoint(tmp_path) == finished / "checkpoints" / "best.ckpt"
+
+
+@pytest.mark.parametrize("name", ["version_0", "a/version_0", "a/b/version_0"])
+def test_a_name_may_be_empty_or_hold_folders(tmp_path: Path, name: str) -> None:
+    make_run(tmp_path, name, 1_000)
+    assert newest_finished(tmp_path) == tmp_path / name
+
+
+def test_without_a_best_checkpoint_the_last_one_counts(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "a/version_0", 1_000, checkpoints=("last",))
+    assert best_checkpoint(tmp_path) == run / "checkpoints" / "last.ckpt"
+
+
+def test_messages_say_where_and_what_to_do(tmp_path: Path) -> None:
+    make_run(tmp_path, "a/version_0", None)
+    train = (
+        "train one with `python -m project fit --config configs/default.yaml`, or name a checkpoint with --ckpt_path"
+    )
+    for root in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(UserError) as caught:
+            best_checkpoint(root)
+        assert str(caught.value) == f"{root}: no finished run here; {train}"
+    run = make_run(tmp_path, "a/version_1", 1_000, checkpoints=())
+    with pytest.raises(UserError) as caught:
+        best_checkpoint(tmp_path)
+    gone = "neither best.ckpt nor last.ckpt is here; name a checkpoint with --ckpt_path"
+    assert str(caught.value) == f"{run / 'checkpoints'}: {gone}"
