@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 
 # Which rooms a room may import, beside itself. A room is a folder, or a file right under project/.
 FOUNDATION = {"errors", "spelling", "trace", "runs"}
-CONFIG = {"config", "config_check", "config_faults", "config_types", "config_yaml"}
+CONFIG = {"config", "faults"}
 TWIN = {"task", *FOUNDATION, *CONFIG, "report", "predictions"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -156,7 +156,7 @@ def test_the_checker_finds_a_cycle(tmp_path: Path) -> None:
         ("task/rows.py", "from ..hand import loop", "task imports hand"),
         ("task/network/blocks.py", "from ...lit.module import LitClassifier", "task imports lit"),
         ("task/rows.py", "from project import report", "task imports report"),
-        ("task/rows.py", "from project.config_faults import check_arguments", "task imports config_faults"),
+        ("task/rows.py", "from project.faults.command_line import check_arguments", "task imports faults"),
         ("task/rows.py", "try:\n    import sklearn.svm\nexcept ImportError:\n    pass", "task imports sklearn"),
         ("tools/check.py", "from sklearn.svm import SVC", "tools imports sklearn"),
         ("lit/cli.py", "import project.hand.loop", "lit imports hand"),
@@ -189,7 +189,7 @@ def test_the_checker_lets_the_arrows_of_the_house_pass(tmp_path: Path) -> None:
         "lit/cli.py": "import lightning\nimport torchmetrics\nfrom project.config import DataConfig",
         "parity/compare.py": "from project.lit import cli\nfrom project.hand import loop",
         "tools/explain.py": "from project.task.classifier import Classifier\nfrom project.lit.cli import Cli",
-        "config.py": "import project.config_check\nfrom project.task.tokenizer import TokenizerConfig",
+        "config.py": "import project.faults.keys\nfrom project.task.tokenizer import TokenizerConfig",
         "__main__.py": "import project\nimport project.tools.explain",
     }
     write_tree(tmp_path, files)

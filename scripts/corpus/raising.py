@@ -70,7 +70,9 @@ def scrubbed(text: str) -> str:
     text = re.sub(re.escape(tempfile.gettempdir()) + r"/[\w.-]+", "/tmp/run", text)
     text = text.replace(str(_HERE), "/home/user/project").replace(str(Path.home()) + "/", "/home/user/")
     text = re.sub(
-        rf"(?<=[@\[(]){re.escape(socket.gethostname())}\b|\b{re.escape(socket.gethostname())}(?=:\d)", "node01", text
+        rf"(?<=[@\[(]){re.escape(socket.gethostname())}\b|(?<![-\w]){re.escape(socket.gethostname())}(?=:\d)",
+        "node01",
+        text,
     )
     text = re.sub(rf"\b{os.getpid()}\b", "24117", text)
     masked = re.sub(r"0x[0-9a-fA-F]{6,}", "0x", text)

@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from project.__main__ import main as command_line
+from project.errors import UserError
 from project.tools import explain
 from project.tools.causes import CAUSES
 from project.tools.explain import (
@@ -43,7 +45,7 @@ class FakeClassifier:
     @classmethod
     def load(cls, path: Path) -> "FakeClassifier":
         if path.name == "damaged.ckpt":
-            raise ValueError(f"{path}: cannot be read as a checkpoint")
+            raise UserError(f"{path}: cannot be read as a checkpoint")
         return cls()
 
     @torch.inference_mode()
@@ -168,10 +170,10 @@ def test_empty_text_is_one_line_and_2(
     argv: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give_stdin(monkeypatch, b" \n")
-    assert main(argv) == 2
+    assert command_line(["explain", *argv]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("explain: the text is empty")
+    assert err.startswith("error: the text is empty")
     assert err.count("\n") == 1
 
 
@@ -179,13 +181,13 @@ def test_no_run_and_damaged_checkpoint_are_one_line_and_2(
     fake: type[FakeClassifier], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none() -> Path:
-        raise FileNotFoundError("runs: no finished run here")
+        raise UserError("runs: no finished run here")
 
-    assert main(["--ckpt_path", "damaged.ckpt", "x"]) == 2
-    assert capsys.readouterr() == ("", "explain: damaged.ckpt: cannot be read as a checkpoint\n")
+    assert command_line(["explain", "--ckpt_path", "damaged.ckpt", "x"]) == 2
+    assert capsys.readouterr() == ("", "error: damaged.ckpt: cannot be read as a checkpoint\n")
     monkeypatch.setattr("project.runs.best_checkpoint", none)
-    assert main(["x"]) == 2
-    assert capsys.readouterr() == ("", "explain: runs: no finished run here\n")
+    assert command_line(["explain", "x"]) == 2
+    assert capsys.readouterr() == ("", "error: runs: no finished run here\n")
 
 
 def test_error_in_a_long_log_is_found_in_one_batch(
@@ -264,7 +266,7 @@ def test_looks_like_an_error(line: str) -> None:
         PROGRESS[0],
         "val_error: 0.3",
         "except RuntimeError:",
-        '    raise ValueError("bad")',
+        '    raise UserError("bad")',
         "RuntimeError                    Traceback (most recent call last)",
         "RuntimeError: Caught RuntimeError in DataLoader worker process 0.",
     ],

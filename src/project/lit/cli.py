@@ -6,7 +6,6 @@ The parser is flat: one YAML serves every command here, and the hand-written twi
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
 import time
@@ -26,8 +25,8 @@ from lightning.pytorch.plugins.precision import MixedPrecision
 from rich.console import Console
 
 from project.config import add_shared_arguments
-from project.config_faults import SHOWN, check_arguments
 from project.errors import UserError
+from project.faults.command_line import SHOWN, check_arguments, options
 from project.lit.callbacks import EpochLines, Finish, TensorBoardPages
 from project.lit.checkpoint import BestAndLast
 from project.lit.datamodule import JsonlDataModule
@@ -199,13 +198,10 @@ def _cli_for_checkpoint(command: str, arguments: Sequence[str]) -> tuple[Cli, Pa
 
 def _with_saved_config(arguments: Sequence[str]) -> Sequence[str]:
     """Without --config, the configuration is the one saved with the checkpoint's run, or what the file itself says."""
-    named = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    for option in ("--config", "--ckpt_path", "--trainer.default_root_dir"):
-        named.add_argument(option, dest=option)
-    values = vars(named.parse_known_args(arguments)[0])
-    if values["--config"] is not None or any(argument in SHOWN for argument in arguments):
+    values = {option.key: option.value for option in options(arguments)}
+    if "config" in values or any(argument.partition("=")[0] in SHOWN for argument in arguments):
         return arguments
-    path = values["--ckpt_path"] or best_checkpoint(Path(values["--trainer.default_root_dir"] or ROOT))
+    path = values.get("ckpt_path") or best_checkpoint(Path(values.get("trainer.default_root_dir") or ROOT))
     saved = Path(path).parent.parent / "config.yaml"
     if saved.is_file():
         return ["--config", str(saved), *arguments]

@@ -73,7 +73,12 @@ class Classifier:
         description = content["classifier"]
         vocabulary = Vocabulary.from_state(description["vocabulary"])
         network = network_from(description["network"])(vocabulary.num_tokens, vocabulary.num_classes)
-        network.load_state_dict(content["state_dict"])
+        try:
+            network.load_state_dict(content["state_dict"])
+        except RuntimeError as error:  # the class has changed since
+            raise UserError(
+                f"{path}: its weights do not fit {description['network']['class_path']} ({error})"
+            ) from None
         return cls(network.eval(), vocabulary, int(description["max_tokens"]))
 
     @property

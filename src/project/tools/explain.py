@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
+from project.errors import UserError
 from project.tools.causes import CAUSES
 
 if TYPE_CHECKING:
@@ -218,7 +219,11 @@ def read_input(words: Sequence[str]) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Explain one text. The exit status is 0 (also when unsure), or 2 where there is no text or no checkpoint."""
+    """Explain one text; returns 0, also when unsure.
+
+    Raises:
+        UserError: where there is no text or no checkpoint.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m project explain",
         description="Say what a pasted PyTorch error means and what to do.",
@@ -232,19 +237,14 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     text = read_input(options.text)
     if not text.strip():
-        print('explain: the text is empty; give it as an argument, explain "…", or on standard input', file=sys.stderr)
-        return 2
+        raise UserError('the text is empty; give it as an argument, explain "…", or on standard input')
 
     # torch takes seconds to import, so --help and the errors above come before it
     from project.runs import best_checkpoint
     from project.task.classifier import Classifier
 
-    try:
-        ckpt_path = options.ckpt_path or best_checkpoint()
-        classifier = Classifier.load(ckpt_path)
-    except (OSError, ValueError) as error:
-        print(f"explain: {error}", file=sys.stderr)
-        return 2
+    ckpt_path = options.ckpt_path or best_checkpoint()
+    classifier = Classifier.load(ckpt_path)
     print(f"checkpoint: {ckpt_path}", file=sys.stderr)
     windows = windows_of(text)
     pooled = pool(windows, classifier.probabilities([window.text for window in windows])).tolist()

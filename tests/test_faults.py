@@ -11,8 +11,8 @@ from jsonargparse import ArgumentParser, Namespace
 
 import project.lit.cli
 from project.__main__ import main
-from project.config_faults import check_arguments, options
 from project.errors import UserError
+from project.faults.command_line import check_arguments, options
 from tiny_corpus import Corpus
 
 BASE = """\

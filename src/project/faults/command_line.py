@@ -1,8 +1,4 @@
-"""Finds every fault of YAML files and command-line options before a run starts, each with its place.
-
-jsonargparse stops at the first fault and knows no line numbers. So the options, and the files that they name, are
-walked here in the order in which jsonargparse applies them.
-"""
+"""The command line: its options, and the files that they name, in the order in which jsonargparse applies them."""
 
 from __future__ import annotations
 
@@ -14,9 +10,9 @@ from typing import NamedTuple
 
 from jsonargparse import ArgumentParser, Namespace
 
-from project.config_check import ConfigCheck
-from project.config_yaml import line_of, read_file, read_text
 from project.errors import UserError
+from project.faults.keys import ConfigCheck
+from project.faults.nodes import line_of, read_file, read_text
 
 SHOWN = ("--help", "-h", "--print_config", "--print_shtab")
 WITHOUT_VALUE = ("print_config", "print_shtab")

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import yaml
 from jsonargparse import ArgumentParser
 
-from project.config_types import Takes, arguments_of, class_arguments, find_class, groups_of, links_of
-from project.config_yaml import child, is_null, read_text, shown, text_node
 from project.errors import UserError
+from project.faults.nodes import child, is_null, read_text, shown, text_node
+from project.faults.values import Takes, arguments_of, class_arguments, find_class, groups_of, links_of
 from project.spelling import nearest
 
 At = Callable[[yaml.Node], str]

@@ -17,8 +17,8 @@ from jsonargparse import ArgumentParser
 from jsonargparse._link_arguments import ActionLink
 from jsonargparse.typing import ClosedUnitInterval, NonNegativeInt, PositiveInt
 
-from project.config_yaml import is_null, pair
 from project.errors import UserError
+from project.faults.nodes import is_null, pair
 from project.spelling import nearest
 
 WORDS: dict[Any, str] = {
