@@ -74,7 +74,7 @@ def scrubbed(text: str) -> str:
         "node01",
         text,
     )
-    text = re.sub(rf"\b{os.getpid()}\b", "24117", text)
+    text = re.sub(rf"((?:pid|process|torch_)\W{{0,4}}){os.getpid()}(?!\d)", r"\g<1>24117", text, flags=re.IGNORECASE)
     masked = re.sub(r"0x[0-9a-fA-F]{6,}", "0x", text)
     draw = random.Random(zlib.crc32(masked.encode()))
     return re.sub(r"0x[0-9a-fA-F]{6,}", lambda _: f"0x7f{draw.getrandbits(40):010x}", text)

@@ -39,7 +39,7 @@ def fit(corpus: Corpus, *options: str) -> Path:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """A corpus beside one finished run, for tests that only read it."""
     corpus = write_corpus(tmp_path_factory.mktemp("trained"))
-    fit(corpus, "--trainer.max_epochs=8")
+    fit(corpus, "--trainer.max_epochs=8", "--data.max_tokens=60", "--data.batch_size=8")
     return corpus
 
 

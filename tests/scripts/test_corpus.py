@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
 import re
 import socket
@@ -15,7 +16,7 @@ import pytest
 import make_corpus
 from corpus.message import Frame, Message
 from corpus.raising import caught, scrubbed
-from corpus.splits import SPLITS, Row, Split, assign_groups
+from corpus.splits import SPLITS, Row, Split, assign_groups, draw_rows
 from corpus.surroundings import MAX_CHARACTERS, MAX_LINES, MIN_CHARACTERS, surround
 from project.tools.causes import CAUSES
 
@@ -70,6 +71,16 @@ def test_rows_per_cause(small: dict[Split, list[Row]]) -> None:
         assert Counter(row.message.cause for row in small[split]) == dict.fromkeys(SMALL, wanted)
 
 
+def test_one_message_never_gives_the_same_text_twice() -> None:
+    message = Message(
+        "graph_freed", "Trying to backward through the graph a second time", "RuntimeError", "g", "raised"
+    )
+    taken = {"Trying to backward through the graph a second time"}
+    rows = draw_rows([message], 200, random.Random(0), train=True, taken=taken)
+    assert len({row.text for row in rows} | {message.text}) == 201
+    assert len(taken) == 201
+
+
 def test_too_few_groups_are_refused() -> None:
     messages = [Message("c", f"text {n}", "", f"group {n}", "rendered") for n in range(3)]
     with pytest.raises(ValueError, match="3 groups outside the core, at least 4 needed"):
@@ -101,6 +112,13 @@ def test_caught_scrubs_and_keeps_library_frames() -> None:
     assert message.origin == "raised"
     with pytest.raises(AssertionError, match="nothing was raised"):
         caught("c", "g", lambda: None)
+
+
+def test_the_process_id_goes_and_equal_sizes_stay() -> None:
+    assert (
+        scrubbed(f"worker (pid {os.getpid()}) died; size {os.getpid()}")
+        == f"worker (pid 24117) died; size {os.getpid()}"
+    )
 
 
 def test_scrubbed_addresses_depend_on_the_text_alone() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ def describe(factory: Any, network: nn.Module, vocabulary: Vocabulary, max_token
         "format": FORMAT,
         "network": describe_network(factory, network),
         "vocabulary": vocabulary.to_state(),
-        "max_tokens": max_tokens,
+        "max_tokens": int(max_tokens),  # jsonargparse may hand over a subclass of int, which weights_only refuses
     }
 
 
@@ -45,7 +46,7 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     except IsADirectoryError:
         raise UserError(f"{path}: a folder, not a checkpoint; name a file such as {path}/best.ckpt") from None
     except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().partition("\n")[0]
+        reason = re.sub(r"\x1b\[[0-9;]*m", "", str(error).strip().partition("\n")[0])
         raise UserError(f"{path}: cannot be read as a checkpoint, it is damaged or unsafe ({reason})") from None
     if not isinstance(content, dict) or not isinstance(description := content.get("classifier"), Mapping):
         raise UserError(f"{path}: not a checkpoint of this project (no `classifier` in it)")
