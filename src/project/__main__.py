@@ -49,6 +49,9 @@ def main(arguments: Sequence[str]) -> int:
     module_name, leading, _ = COMMANDS[command]
     try:
         return int(importlib.import_module(module_name).main(*leading, rest))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

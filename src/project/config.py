@@ -13,6 +13,8 @@ from jsonargparse.typing import NonNegativeInt, PositiveInt
 
 from project.task.tokenizer import TokenizerConfig
 
+Monitor = Literal["val/loss", "val/accuracy", "val/macro_f1"]
+
 
 @dataclass
 class DataConfig:
@@ -48,7 +50,7 @@ class EarlyStopping:
 
     patience: NonNegativeInt | None = None
     """Validations without improvement before the run ends; null: never."""
-    monitor: str = "val/macro_f1"
+    monitor: Monitor = "val/macro_f1"
     """The metric that is watched."""
     mode: Literal["min", "max"] = "max"
     """Whether smaller or larger is better."""
@@ -60,18 +62,25 @@ class EarlyStopping:
 class Checkpoint:
     """Which weights count as best; best.ckpt and last.ckpt are written in any case."""
 
-    monitor: str = "val/macro_f1"
+    monitor: Monitor = "val/macro_f1"
     """The metric that decides."""
     mode: Literal["min", "max"] = "max"
     """Whether smaller or larger is better."""
 
 
-def add_shared_arguments(parser: ArgumentParser) -> None:
-    """Add the keys that are neither the trainer's nor the two groups `model` and `data`."""
+def add_shared_arguments(parser: ArgumentParser, command: str) -> None:
+    """Add what a command takes beside the trainer's keys and the two groups `model` and `data`."""
     parser.add_argument("--name", type=str, default="default", help="Runs go to <default_root_dir>/<name>.")
     parser.add_class_arguments(EarlyStopping, "early_stopping")
     parser.add_class_arguments(Checkpoint, "checkpoint")
-    parser.add_argument("--ckpt_path", type=str | None, default=None, help="Checkpoint to evaluate.")
-    parser.add_argument("--output", type=str | None, default=None, help="File that predict writes; else stdout.")
-    parser.link_arguments("seed_everything", "data.seed", compute_fn=int)
-    parser.link_arguments("seed_everything", "model.seed", compute_fn=int)
+    if command != "fit":
+        parser.add_argument("--ckpt_path", type=str | None, default=None, help="Checkpoint to evaluate.")
+    if command == "predict":
+        parser.add_argument("--output", type=str | None, default=None, help="File to write; else standard output.")
+    parser.link_arguments("seed_everything", "data.seed", compute_fn=seed_of)
+    parser.link_arguments("seed_everything", "model.seed", compute_fn=seed_of)
+
+
+def seed_of(seed_everything: bool | int) -> int:
+    """The seed of order and weights; true and false mean 0, which Lightning takes for true."""
+    return 0 if isinstance(seed_everything, bool) else seed_everything

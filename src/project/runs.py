@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,27 @@ from project.errors import UserError
 
 ROOT = Path("runs")
 FINISHED = "finished.json"
+
+
+def new_run(root: Path, name: str) -> Path:
+    """Make and return `<root>/<name>/version_N` with the next free N; runs that start together get one each.
+
+    Raises:
+        UserError: where the folder cannot be made.
+    """
+    parent = root / name
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        versions = [int(path.name[8:]) for path in parent.glob("version_*") if path.name[8:].isdigit()]
+        for version in count(max(versions, default=-1) + 1):
+            run = parent / f"version_{version}"
+            with suppress(FileExistsError):
+                run.mkdir()
+                return run
+    except OSError as error:
+        reason = f"cannot make a run folder here ({error.strerror})"
+        raise UserError(f"{parent}: {reason}; name another place with --trainer.default_root_dir") from None
+    raise AssertionError("count() is endless")
 
 
 def mark_finished(run: Path, summary: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from project.__main__ import main
-from project.runs import best_checkpoint
+from project.runs import best_checkpoint, new_run
 from project.task.classifier import Classifier
 from tiny_corpus import Corpus, write_corpus
 
@@ -268,3 +269,76 @@ def test_a_rehearsal_leaves_nothing_behind(corpus: Corpus) -> None:
     config.write_text(CONFIG, encoding="utf-8")
     assert main(["fit", "--config", str(config), *corpus.arguments, "--trainer.fast_dev_run=true"]) == 0
     assert not (corpus.folder / "runs").exists()
+
+
+def test_runs_that_start_together_get_a_folder_each(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        runs = list(pool.map(lambda _: new_run(tmp_path, "same"), range(8)))
+    assert sorted(run.name for run in runs) == sorted(f"version_{number}" for number in range(8))
+
+
+def test_a_start_that_fails_leaves_no_run_folder(corpus: Corpus) -> None:
+    corpus.val.write_text("no JSON\n")
+    config = corpus.folder / "config.yaml"
+    config.write_text(CONFIG, encoding="utf-8")
+    assert main(["fit", "--config", str(config), *corpus.arguments]) == 2
+    assert not list((corpus.folder / "runs").rglob("version_*"))
+
+
+def test_a_run_that_stops_within_an_epoch_says_what_it_did(corpus: Corpus) -> None:
+    run = fit(corpus, "--trainer.max_steps=3", "--trainer.logger=false")
+    summary = json.loads((run / "finished.json").read_text())
+    assert summary["epochs"] == 24 / 50
+    assert summary["best_value"] is None
+    assert (run / "config.yaml").is_file()
+    assert [path.name for path in (run / "checkpoints").iterdir()] == ["last.ckpt"]
+
+
+def test_a_saved_configuration_repeats_its_run(corpus: Corpus) -> None:
+    """Also where the configuration said nothing of a seed."""
+    config = corpus.folder / "config.yaml"
+    config.write_text(CONFIG.replace("seed_everything: 1\n", ""), encoding="utf-8")
+    assert main(["fit", "--config", str(config), *corpus.arguments]) == 0
+    first = best_checkpoint(corpus.folder / "runs").parent.parent
+    assert main(["fit", "--config", str(first / "config.yaml")]) == 0
+    second = best_checkpoint(corpus.folder / "runs").parent.parent
+    assert second != first
+    states = [torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"] for run in (first, second)]
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_class_weights_and_a_plateau_work_where_validation_is_rarer(corpus: Corpus) -> None:
+    plateau = ["--model.lr_scheduler=torch.optim.lr_scheduler.ReduceLROnPlateau", "--model.lr_monitor=val/loss"]
+    options = ["--trainer.precision=bf16-true", "--model.class_weights=balanced", "--trainer.check_val_every_n_epoch=2"]
+    run = fit(corpus, *plateau, *options, "--trainer.max_epochs=3")
+    assert json.loads((run / "finished.json").read_text())["epochs"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "--ckpt_path=x.ckpt"], "--ckpt_path: no such option"),
+        (["fit", "--trainer.val_check_interval=3", "--trainer.accumulate_grad_batches=2"], "would cut a window of 2"),
+        (["fit", "--early_stopping.monitor=val/los"], "early_stopping.monitor"),
+        (["fit", "--data.tokenizer.num_tokens=1"], "tokenizer.num_tokens: too few"),
+        (["fit", "--trainer.accelerator=gpux"], "accelerator"),
+        (["validate", "--trainer.limit_val_batches=0"], "trainer.limit_val_batches: 0 leaves no row"),
+        (["predict", "--trainer.limit_predict_batches=0"], "trainer.limit_predict_batches: 0 leaves no row"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    trained: Corpus, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    config = trained.folder / "config.yaml"
+    source = ["--config", str(config)] if arguments[0] == "fit" else [f"--data.predict_file={trained.test}"]
+    before = sorted((trained.folder / "runs").rglob("version_*"))
+    assert main([arguments[0], *source, *trained.arguments, *arguments[1:]]) == 2
+    assert message in capsys.readouterr().err
+    assert sorted((trained.folder / "runs").rglob("version_*")) == before
+
+
+def test_a_checkpoint_alone_is_enough(trained: Corpus, tmp_path: Path) -> None:
+    """Away from its run's configuration, and with init_args of its own."""
+    moved = tmp_path / "elsewhere.ckpt"
+    moved.write_bytes(best_checkpoint(trained.folder / "runs").read_bytes())
+    assert main(["test", f"--ckpt_path={moved}", f"--data.test_file={trained.test}"]) == 0

@@ -23,7 +23,7 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def test_figures_against_a_count_by_hand(files: list[str]) -> None:
-    result = baseline.measure(*map(Path, files))
+    result = baseline.measure(Path(files[0]), Path(files[1]))
     assert (result.num_train, result.num_test, result.num_classes) == (60, 4, 3)
     assert result.accuracy == 2 / 4
     # predicted x y y x for x x y new: F1 is 1/2 for x, 2/3 for y, 0 for new; z occurs nowhere and does not count
@@ -70,3 +70,13 @@ def test_one_class_cannot_be_learned(tmp_path: Path, capsys: pytest.CaptureFixtu
     only = str(jsonl(tmp_path / "only.jsonl", [("a", "x"), ("b", "x")]))
     assert baseline.main([only, only]) == 1
     assert capsys.readouterr().err == f"{only}: every row has the label 'x'; a classifier needs two classes\n"
+
+
+def test_what_a_word_is_can_be_said(tmp_path: Path) -> None:
+    """Between brackets the words of both files are alike; between white space none is."""
+    rows = [("(cat)", "animal"), ("[cat]", "animal"), ("(saw)", "tool"), ("[saw]", "tool")]
+    train, test = tmp_path / "train.jsonl", tmp_path / "test.jsonl"
+    train.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows))
+    test.write_text('{"text": "<cat>", "label": "animal"}\n{"text": "<saw>", "label": "tool"}\n')
+    assert baseline.measure(train, test, r"\w+").accuracy == 1.0
+    assert baseline.measure(train, test).accuracy == 0.5

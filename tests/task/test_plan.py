@@ -35,3 +35,29 @@ def test_an_empty_or_endless_run_is_refused() -> None:
         Plan(num_examples=31, batch_size=8, limit_train_batches=0.1)
     with pytest.raises(UserError, match="both without limit"):
         Plan(num_examples=31, batch_size=8, max_epochs=-1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "accepted"),
+    [
+        ({}, True),
+        ({"val_check_interval": 4}, True),
+        ({"val_check_interval": 3}, False),
+        ({"val_check_interval": 0.3}, False),  # every 3 of 13
+        ({"val_check_interval": 0.5}, True),  # every 6 of 13
+        ({"val_check_interval": 5, "accumulate_grad_batches": 5}, True),
+        ({"val_check_interval": 4, "check_val_every_n_epoch": None}, False),  # the second epoch starts a new window
+        ({"val_check_interval": 26, "check_val_every_n_epoch": None}, True),
+    ],
+)
+def test_a_validation_never_cuts_a_window(settings: dict[str, Any], accepted: bool) -> None:
+    """13 micro-batches in windows of 2."""
+    fields: dict[str, Any] = {"num_examples": 104, "batch_size": 8, "accumulate_grad_batches": 2} | settings
+    if accepted:
+        plan = Plan(**fields)
+        places = [(epoch, place) for epoch in range(4) for place in range(13) if plan.validates_after(epoch, place)]
+        assert places
+        assert all(plan.closes_window(place) for _, place in places)
+    else:
+        with pytest.raises(UserError, match=r"trainer.val_check_interval: \d+ micro-batches .* take a multiple"):
+            Plan(**fields)

@@ -15,7 +15,10 @@ from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau
 
 from project.errors import UserError
 from project.task.network import Pooling
+from project.task.plan import Plan
 from project.task.recipe import Recipe, check_compiler, describe_network, network_from
+
+PLAN = Plan(num_examples=31, batch_size=8, max_epochs=3)  # 12 optimizer steps
 
 
 def make(**changes: Any) -> Recipe:
@@ -60,18 +63,29 @@ def test_an_open_number_of_steps_is_filled_in_and_a_given_one_kept() -> None:
     optimizer = make().build_optimizer(network)
     for given, expected in ((None, 12), (30, 30)):
         factory = functools.partial(OneCycleLR, max_lr=0.1, total_steps=given)
-        scheduler = make(lr_scheduler=factory).build_lr_scheduler(optimizer, total_steps=12)
+        scheduler = make(lr_scheduler=factory).build_lr_scheduler(optimizer, PLAN)
         assert isinstance(scheduler, OneCycleLR)
         assert scheduler.total_steps == expected
+
+
+def test_a_scheduler_per_epoch_is_given_the_epochs() -> None:
+    optimizer = make().build_optimizer(make().build_network(20, 4))
+    factory = functools.partial(OneCycleLR, max_lr=0.1, total_steps=None)
+    scheduler = make(lr_scheduler=factory, lr_interval="epoch").build_lr_scheduler(optimizer, PLAN)
+    assert isinstance(scheduler, OneCycleLR)
+    assert scheduler.total_steps == 3
 
 
 def test_plateau_needs_a_metric_and_others_take_none() -> None:
     optimizer = make().build_optimizer(make().build_network(20, 4))
     with pytest.raises(UserError, match=r"model.lr_monitor: None with ReduceLROnPlateau"):
-        make(lr_scheduler=ReduceLROnPlateau).build_lr_scheduler(optimizer, total_steps=1)
+        make(lr_scheduler=ReduceLROnPlateau).build_lr_scheduler(optimizer, PLAN)
     factory = functools.partial(torch.optim.lr_scheduler.StepLR, step_size=1)
+    one_cycle = functools.partial(OneCycleLR, max_lr=0.1, total_steps=None)
+    with pytest.raises(UserError, match=r"model.lr_monitor: val/loss with OneCycleLR"):
+        make(lr_scheduler=one_cycle, lr_monitor="val/loss").build_lr_scheduler(optimizer, PLAN)
     with pytest.raises(UserError, match=r"model.lr_monitor: val/loss with StepLR"):
-        make(lr_scheduler=factory, lr_monitor="val/loss").build_lr_scheduler(optimizer, total_steps=1)
+        make(lr_scheduler=factory, lr_monitor="val/loss").build_lr_scheduler(optimizer, PLAN)
 
 
 def test_class_weights_by_label() -> None:
@@ -80,7 +94,7 @@ def test_class_weights_by_label() -> None:
     balanced = make(class_weights="balanced").build_class_weights(["a", "b"], counts)
     assert balanced is not None
     torch.testing.assert_close(balanced, torch.tensor([2.0, 2 / 3]))
-    given = make(class_weights={"7": 3.0}).build_class_weights([5, 7], counts)
+    given = make(class_weights={7: 3.0}).build_class_weights([5, 7], counts)
     assert given is not None
     assert given.tolist() == [1.0, 3.0]
     with pytest.raises(UserError, match=r"model.class_weights: no label 'c' in the training rows; known: \['a', 'b'\]"):
@@ -125,3 +139,15 @@ def test_what_compile_misses_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         check_compiler()
     (tmp_path / "Python.h").touch()
     check_compiler()
+
+
+def test_what_a_class_refuses_is_said_with_its_key() -> None:
+    network = make().build_network(20, 4)
+    with pytest.raises(UserError, match=r"model.network: dim"):
+        make(network=functools.partial(Pooling, dim=0)).build_network(20, 4)
+    with pytest.raises(UserError, match=r"model.optimizer: Invalid learning rate"):
+        make(optimizer=functools.partial(torch.optim.AdamW, lr=-1.0)).build_optimizer(network)
+    scheduler_class: Any = torch.optim.lr_scheduler.StepLR
+    factory = functools.partial(scheduler_class, step_size=1, gama=1)
+    with pytest.raises(UserError, match=r"model.lr_scheduler: .*gama"):
+        make(lr_scheduler=factory).build_lr_scheduler(make().build_optimizer(network), PLAN)

@@ -34,6 +34,9 @@ class EpochLines(Callback):
             f"training {type(pl_module.network).__name__} with {num_parameters:,} parameters on {plan.num_examples:,} "
             f"rows: {plan.total_steps:,} optimizer steps, {plan.num_windows:,} per epoch"
         )
+        if pl_module.left_fresh:
+            names = ", ".join(pl_module.left_fresh)
+            self.console.print(f"model.init_from: its labels are others, so these weights start fresh: {names}")
         self.start_seconds = time.perf_counter()
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -42,6 +45,7 @@ class EpochLines(Callback):
             return
         assert isinstance(pl_module, LitClassifier)
         figures = pl_module.figures
+        assert figures is not None
         train_loss = trainer.callback_metrics.get("train/loss")
         self.console.print(
             f"epoch {trainer.current_epoch + 1:>2}  step {trainer.global_step:>6}"
@@ -99,34 +103,64 @@ class TensorBoardPages(Callback):
             logger.log_hyperparams(self.hyperparameters, {f"final/{name}": value for name, value in final.items()})
 
 
-class Finish(Callback):
-    """Saves the tokenizer with the run, and marks the run as finished when it ends by itself."""
+class RunFolder(Callback):
+    """Saves configuration and tokenizer with the run, and marks the run as finished when it ends by itself."""
 
-    def __init__(self, run: Path, checkpoints: BestAndLast) -> None:
+    def __init__(self, run: Path, config: str, checkpoints: BestAndLast) -> None:
         self.run = run
+        self.config = config
         self.checkpoints = checkpoints
+        self.num_rows = 0
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Save the tokenizer, and start the clock."""
+        """Save what describes the run, and start the clock."""
         assert isinstance(pl_module, LitClassifier)
+        (self.run / "config.yaml").write_text(self.config, encoding="utf-8")
         pl_module.vocabulary.tokenizer.save(self.run / "tokenizer.json")
         self.start_seconds = time.perf_counter()
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, batch_idx: int
+    ) -> None:
+        """Count the rows that were trained on."""
+        self.num_rows += len(batch.labels)
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Write finished.json."""
         assert isinstance(pl_module, LitClassifier)
         seconds = time.perf_counter() - self.start_seconds
-        plan = pl_module.plan
-        num_epochs = trainer.current_epoch
+        validated = self.checkpoints.best_epoch >= 0
         mark_finished(
             self.run,
             {
-                "epochs": num_epochs,
+                "epochs": round(self.num_rows / pl_module.plan.num_examples, 3),
                 "optimizer_steps": trainer.global_step,
                 "seconds": round(seconds, 3),
-                "train_rows_per_second": round(plan.num_examples * num_epochs / seconds, 1),
+                "train_rows_per_second": round(self.num_rows / seconds, 1),
                 "monitor": self.checkpoints.config.monitor,
-                "best_value": self.checkpoints.best_value,
-                "best_epoch": self.checkpoints.best_epoch + 1,
+                "best_value": self.checkpoints.best_value if validated else None,
+                "best_epoch": self.checkpoints.best_epoch + 1 if validated else None,
             },
         )
+
+
+class EvaluationClock(Callback):
+    """Measures an evaluation's batches, without the set-up before them."""
+
+    seconds = 0.0
+
+    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Start."""
+        self.start_seconds = time.perf_counter()
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Stop."""
+        self.seconds = time.perf_counter() - self.start_seconds
+
+    def on_test_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Start."""
+        self.on_validation_start(trainer, pl_module)
+
+    def on_test_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Stop."""
+        self.on_validation_end(trainer, pl_module)

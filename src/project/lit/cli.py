@@ -6,9 +6,10 @@ The parser is flat: one YAML serves every command here, and the hand-written twi
 
 from __future__ import annotations
 
+import json
 import logging
+import shutil
 import sys
-import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import lightning as L
 import torch
 from jsonargparse import set_parsing_settings
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.callbacks import EarlyStopping as EarlyStoppingCallback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
@@ -27,13 +29,13 @@ from rich.console import Console
 from project.config import add_shared_arguments
 from project.errors import UserError
 from project.faults.command_line import SHOWN, check_arguments, options
-from project.lit.callbacks import EpochLines, Finish, TensorBoardPages
+from project.lit.callbacks import EpochLines, EvaluationClock, RunFolder, TensorBoardPages
 from project.lit.checkpoint import BestAndLast
 from project.lit.datamodule import JsonlDataModule
 from project.lit.module import LitClassifier
 from project.predictions import write_predictions
 from project.report import figures_table
-from project.runs import ROOT, best_checkpoint
+from project.runs import ROOT, best_checkpoint, new_run
 from project.task.classifier import read_checkpoint
 from project.task.recipe import network_from
 
@@ -53,6 +55,8 @@ class Cli(LightningCLI):
 
     def __init__(self, command: str, arguments: Sequence[str]) -> None:
         self.command = command
+        self.run: Path | None = None
+        """The run's folder, where one is written."""
         set_parsing_settings(docstring_parse_attribute_docstrings=True)
         super().__init__(
             LitClassifier,
@@ -61,13 +65,14 @@ class Cli(LightningCLI):
             run=False,
             auto_configure_optimizers=False,
             trainer_defaults=TRAINER_DEFAULTS,
-            save_config_kwargs={"overwrite": True},  # a rerun never fails because a file exists (issue 17115)
+            save_config_callback=None,  # RunFolder writes the configuration, into the run's folder whatever the logger
+            seed_everything_default=0,  # a number, so that a run's saved configuration repeats it
             parser_kwargs={"prog": f"python -m project {command}", "exit_on_error": False, "allow_abbrev": False},
         )
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Add the groups and keys that are neither Lightning's nor the two modules'."""
-        add_shared_arguments(parser)
+        add_shared_arguments(parser, self.command)
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Report every fault of YAML files and flags at once; jsonargparse alone stops at the first."""
@@ -81,7 +86,7 @@ class Cli(LightningCLI):
     def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
         """Add what the command needs from Lightning."""
         config = self.config_init.trainer
-        if config.precision == "16-mixed" and _runs_on_cpu(config.accelerator):
+        if config.precision in ("16-mixed", "16", 16) and _runs_on_cpu(config.accelerator):
             # Lightning would quietly take bf16-mixed on a CPU; given as a plugin, fp16 and its scaler are real.
             scaler = torch.amp.GradScaler("cpu")
             kwargs["plugins"] = [*(config.plugins or []), MixedPrecision("16-mixed", device="cpu", scaler=scaler)]
@@ -89,10 +94,14 @@ class Cli(LightningCLI):
         if self.command == "fit":
             kwargs |= self._logger_and_callbacks()
         else:
-            kwargs |= {"logger": False, "callbacks": config.callbacks or []}
-            self.save_config_callback = None
+            self.clock = EvaluationClock()
+            kwargs |= {"logger": False, "callbacks": [*(config.callbacks or []), self.clock]}
         kwargs["enable_progress_bar"] = config.enable_progress_bar is not False and sys.stderr.isatty()
-        trainer = super().instantiate_trainer(**kwargs)
+        try:
+            trainer = super().instantiate_trainer(**kwargs)
+        except (MisconfigurationException, ValueError) as error:
+            self.discard_run()
+            raise UserError(f"trainer: {' '.join(str(error).split())}") from error
         if trainer.world_size > 1:
             raise UserError(
                 f"trainer.devices: {trainer.world_size} processes, but this version trains in one; "
@@ -100,17 +109,23 @@ class Cli(LightningCLI):
             )
         return trainer
 
+    def discard_run(self) -> None:
+        """Remove the run's folder where training never began: RunFolder writes config.yaml when it does."""
+        if self.run is not None and not (self.run / "config.yaml").exists():
+            shutil.rmtree(self.run)
+
     def _logger_and_callbacks(self) -> dict[str, Any]:
         config = self.config_init
         if config.trainer.fast_dev_run:  # a rehearsal leaves nothing behind
             return {"logger": False, "callbacks": [*(config.trainer.callbacks or []), EpochLines()]}
+        self.run = new_run(self.root, config.name)
         logger = config.trainer.logger
         if logger in (None, True):
-            logger = TensorBoardLogger(self.root, name=config.name, default_hp_metric=False)
-        run = Path(logger.log_dir) if isinstance(logger, TensorBoardLogger) else self.root
-        checkpoints = BestAndLast(run / "checkpoints", self.config_init.checkpoint)
+            logger = TensorBoardLogger(self.root, name=config.name, version=self.run.name, default_hp_metric=False)
+        checkpoints = BestAndLast(self.run / "checkpoints", config.checkpoint)
+        folder = RunFolder(self.run, self.parser.dump(self.config, skip_none=False), checkpoints)
         pages = TensorBoardPages(self._hyperparameters())
-        callbacks: list[Callback] = [EpochLines(), pages, checkpoints, Finish(run, checkpoints)]
+        callbacks: list[Callback] = [EpochLines(), pages, checkpoints, folder]
         if config.early_stopping.patience is not None:
             callbacks.append(EarlyStoppingCallback(**vars(config.early_stopping), check_on_train_epoch_end=False))
         return {"logger": logger, "callbacks": [*(config.trainer.callbacks or []), *callbacks]}
@@ -139,9 +154,13 @@ def main(command: str, arguments: Sequence[str]) -> int:
 def _fit(arguments: Sequence[str]) -> int:
     cli = Cli("fit", arguments)
     cli.datamodule.tokenizer_from = cli.model.recipe.init_from
-    cli.trainer.fit(cli.model, datamodule=cli.datamodule)
-    if cli.trainer.interrupted:
+    try:
+        cli.trainer.fit(cli.model, datamodule=cli.datamodule)
+    except SystemExit:  # Lightning's answer to Ctrl-C
         return 130
+    except UserError:
+        cli.discard_run()
+        raise
     console = Console(highlight=False, soft_wrap=True)
     for callback in cli.trainer.callbacks:  # type: ignore[attr-defined]
         if isinstance(callback, BestAndLast) and callback.best_epoch >= 0:
@@ -163,11 +182,12 @@ def _test(arguments: Sequence[str]) -> int:
 
 def _evaluate(command: str, arguments: Sequence[str]) -> int:
     cli, path = _cli_for_checkpoint(command, arguments)
-    start_seconds = time.perf_counter()
     run = cli.trainer.validate if command == "validate" else cli.trainer.test
     run(cli.model, datamodule=cli.datamodule, ckpt_path=path, verbose=False, weights_only=True)
-    seconds = time.perf_counter() - start_seconds
-    figures = cli.model.figures
+    figures, seconds = cli.model.figures, cli.clock.seconds
+    if figures is None:
+        split = "val" if command == "validate" else "test"
+        raise UserError(f"trainer.limit_{split}_batches: 0 leaves no row to evaluate")
     labels = [str(label) for label in cli.model.vocabulary.labels]
     console = Console(highlight=False, soft_wrap=True)
     console.print(figures_table(f"{command}: {path}", figures, labels))
@@ -179,14 +199,17 @@ def _evaluate(command: str, arguments: Sequence[str]) -> int:
 def _predict(arguments: Sequence[str]) -> int:
     cli, path = _cli_for_checkpoint("predict", arguments)
     batches: Any = cli.trainer.predict(cli.model, datamodule=cli.datamodule, ckpt_path=path, weights_only=True)
+    if not batches:
+        raise UserError("trainer.limit_predict_batches: 0 leaves no row to label")
     write_predictions(torch.cat(batches).cpu(), cli.model.vocabulary.labels, cli.config.output)
     return 0
 
 
 def _cli_for_checkpoint(command: str, arguments: Sequence[str]) -> tuple[Cli, Path]:
     """The command's parts, with network and vocabulary as the checkpoint has them."""
-    cli = Cli(command, _with_saved_config(arguments))
-    path = cli.config.ckpt_path
+    arguments, path = _with_saved_config(arguments)
+    cli = Cli(command, arguments)
+    path = cli.config.ckpt_path or path
     if path is None:
         path = best_checkpoint(cli.root)
         print(f"checkpoint: {path}", file=sys.stderr)
@@ -196,17 +219,23 @@ def _cli_for_checkpoint(command: str, arguments: Sequence[str]) -> tuple[Cli, Pa
     return cli, Path(path)
 
 
-def _with_saved_config(arguments: Sequence[str]) -> Sequence[str]:
-    """Without --config, the configuration is the one saved with the checkpoint's run, or what the file itself says."""
+def _with_saved_config(arguments: Sequence[str]) -> tuple[Sequence[str], Path | None]:
+    """Without --config, the configuration is the one saved with the checkpoint's run, or what the file itself says.
+
+    Returns the completed arguments, and the checkpoint where it was looked up here.
+    """
     values = {option.key: option.value for option in options(arguments)}
     if "config" in values or any(argument.partition("=")[0] in SHOWN for argument in arguments):
-        return arguments
-    path = values.get("ckpt_path") or best_checkpoint(Path(values.get("trainer.default_root_dir") or ROOT))
-    saved = Path(path).parent.parent / "config.yaml"
+        return arguments, None
+    given = values.get("ckpt_path")
+    path = Path(given) if given else best_checkpoint(Path(values.get("trainer.default_root_dir") or ROOT))
+    if not given:
+        print(f"checkpoint: {path}", file=sys.stderr)
+    saved = path.parent.parent / "config.yaml"
     if saved.is_file():
-        return ["--config", str(saved), *arguments]
-    network = read_checkpoint(path)["classifier"]["network"]["class_path"]
-    return [f"--model.network={network}", "--model.optimizer=torch.optim.AdamW", *arguments]
+        return ["--config", str(saved), *arguments], path
+    network = json.dumps(read_checkpoint(path)["classifier"]["network"])
+    return [f"--model.network={network}", "--model.optimizer=torch.optim.AdamW", *arguments], path
 
 
 def _runs_on_cpu(accelerator: str) -> bool:
@@ -223,6 +252,7 @@ def _quieten() -> None:
         ".*does not have many workers",  # rows are memory-mapped: a batch costs less than handing it over
         ".*callbacks used to create the checkpoint need to be provided",  # an evaluation needs no BestAndLast
         ".*using a custom batch sampler `OrderedBatches` for prediction",  # it returns every row once
+        ".*is smaller than the logging interval",  # the last step is logged in any case
         ".*LeafSpec.* is deprecated",  # Lightning 2.6.6 on torch 2.13
     ):
         warnings.filterwarnings("ignore", message=message)

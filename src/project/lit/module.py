@@ -20,7 +20,7 @@ from torchmetrics.classification import MulticlassConfusionMatrix
 from project.task.batch import Batch
 from project.task.classifier import describe, start_from
 from project.task.data import Data
-from project.task.objective import figures, loss_counts, normalise, summed_loss
+from project.task.objective import Figures, figures, loss_counts, normalise, summed_loss
 from project.task.plan import Plan
 from project.task.recipe import Recipe, check_compiler
 from project.task.vocabulary import Vocabulary
@@ -34,8 +34,11 @@ class LitClassifier(L.LightningModule):
     def __init__(self, **recipe: Any) -> None:
         super().__init__()
         self.recipe = Recipe(**recipe)
-        self.class_weights: Tensor | None
-        self.register_buffer("class_weights", None, persistent=False)
+        self.class_weights: Tensor | None = None  # no buffer: bf16-true would round it
+        self.left_fresh: list[str] = []
+        """Names of the weights that `init_from` could not give, since the labels differ."""
+        self.figures: Figures | None = None
+        """Metrics of the last evaluation."""
 
     # Construction: the vocabulary is known once the data module is set up.
 
@@ -49,7 +52,7 @@ class LitClassifier(L.LightningModule):
         self.losses = LossCounts()
         if self.trainer.training:
             if self.recipe.init_from:
-                start_from(self.recipe.init_from, self.recipe.network, self.network, self.vocabulary)
+                self.left_fresh = start_from(self.recipe.init_from, self.recipe.network, self.network, self.vocabulary)
             self.class_weights = self.recipe.build_class_weights(self.vocabulary.labels, self.data.label_counts)
         if self.recipe.compile:
             check_compiler()
@@ -58,13 +61,18 @@ class LitClassifier(L.LightningModule):
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """The recipe's optimizer and scheduler; the number of steps is the plan's."""
         optimizer = self.recipe.build_optimizer(self.network)
-        lr_scheduler = self.recipe.build_lr_scheduler(optimizer, self.plan.total_steps)
+        lr_scheduler = self.recipe.build_lr_scheduler(optimizer, self.plan)
         if lr_scheduler is None:
             return optimizer
         if self.recipe.lr_monitor is not None:
             return {
                 "optimizer": optimizer,
-                "lr_scheduler": {"scheduler": lr_scheduler, "interval": "epoch", "monitor": self.recipe.lr_monitor},
+                "lr_scheduler": {
+                    "scheduler": lr_scheduler,
+                    "interval": "epoch",
+                    "monitor": self.recipe.lr_monitor,
+                    "frequency": self.trainer.check_val_every_n_epoch or 1,  # where there is something new to watch
+                },
             }
         return {
             "optimizer": optimizer,
@@ -94,12 +102,17 @@ class LitClassifier(L.LightningModule):
             max_epochs=trainer.max_epochs,
             max_steps=trainer.max_steps,
             limit_train_batches=trainer.limit_train_batches,
+            val_check_interval=trainer.val_check_interval if trainer.limit_val_batches else 1.0,
+            check_val_every_n_epoch=trainer.check_val_every_n_epoch,
         )
 
     # Training. Order: forward, backward, (unscale), normalise, clip, step, (scaler update), scheduler.
 
     def on_train_start(self) -> None:
         """Nothing is counted yet."""
+        self.total_steps = self.plan.total_steps
+        if self.class_weights is not None:
+            self.class_weights = self.class_weights.to(self.device)
         self.num_window_examples = 0
         self.num_interval_examples = 0
         self.interval_loss = torch.zeros((), device=self.device)
@@ -127,7 +140,8 @@ class LitClassifier(L.LightningModule):
         self.num_window_examples = 0
         self.scale = self.scaler.get_scale() if self.scaler is not None else 1.0
         log_every_n_steps: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
-        if (self.global_step + 1) % log_every_n_steps == 0:
+        step = self.global_step + 1
+        if log_every_n_steps and (step % log_every_n_steps == 0 or step == self.total_steps):
             # In the optimizer's order, as clipping sums them: another order changes the norm's last bit.
             gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
             self.step_scalars = {

@@ -46,7 +46,8 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     except IsADirectoryError:
         raise UserError(f"{path}: a folder, not a checkpoint; name a file such as {path}/best.ckpt") from None
     except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        reason = re.sub(r"\x1b\[[0-9;]*m", "", str(error).strip().partition("\n")[0])
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error).strip())
+        reason = re.split(r"[.:;]?\s*(?:\n|\. )", plain)[0][:120]  # torch goes on at length
         raise UserError(f"{path}: cannot be read as a checkpoint, it is damaged or unsafe ({reason})") from None
     if not isinstance(content, dict) or not isinstance(description := content.get("classifier"), Mapping):
         raise UserError(f"{path}: not a checkpoint of this project (no `classifier` in it)")
@@ -66,6 +67,8 @@ class Classifier:
     @classmethod
     def load(cls, path: str | Path) -> Classifier:
         """The classifier of a checkpoint written by either twin, on the CPU and in evaluation mode.
+
+        The module of the network's class is imported: take checkpoints from people whose code you would run.
 
         Raises:
             UserError: where the file does not hold one: one line that says why.

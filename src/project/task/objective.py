@@ -31,9 +31,10 @@ def summed_loss(
         class_weights: (C,) float32; each example's loss is multiplied by its class's weight. The normaliser stays
             the number of examples.
     """
-    return functional.cross_entropy(
-        logits.float(), labels, weight=class_weights, label_smoothing=label_smoothing, reduction="sum"
-    )
+    losses = functional.cross_entropy(logits.float(), labels, label_smoothing=label_smoothing, reduction="none")  # (B,)
+    if class_weights is not None:
+        losses = losses * class_weights[labels]
+    return losses.sum()
 
 
 def normalise(parameters: Iterable[nn.Parameter], num_examples: float) -> None:

@@ -7,6 +7,7 @@ neither twin asks a framework for it (Lightning's `estimated_stepping_batches` s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 from project.errors import UserError
 
@@ -44,6 +45,11 @@ class Plan:
             )
         if self.max_epochs < 0 and self.max_steps < 0:
             raise UserError("trainer.max_epochs and trainer.max_steps are both without limit; set one of them")
+        if self._validation_cuts_a_window():
+            raise UserError(
+                f"trainer.val_check_interval: {self.num_validation_batches} micro-batches between validations would "
+                f"cut a window of {self.accumulate_grad_batches} (trainer.accumulate_grad_batches); take a multiple"
+            )
 
     @property
     def _num_available(self) -> int:
@@ -78,6 +84,19 @@ class Plan:
     def num_windows(self) -> int:
         """Optimizer steps per epoch; the last window may be short."""
         return -(-self.num_micro_batches // self.accumulate_grad_batches)
+
+    def _validation_cuts_a_window(self) -> bool:
+        every, per_epoch = self.num_validation_batches, self.num_micro_batches
+        if self.check_val_every_n_epoch is None:  # counted through epochs: the places repeat after some epochs
+            places = [every * count % per_epoch for count in range(1, per_epoch // gcd(every, per_epoch) + 1)]
+        else:
+            places = [place % per_epoch for place in range(every, per_epoch + 1, every)]
+        return any(place % self.accumulate_grad_batches for place in places)
+
+    @property
+    def num_epochs(self) -> int:
+        """Epochs of the whole run, the last one perhaps cut short by `max_steps`."""
+        return -(-self.total_steps // self.num_windows)
 
     @property
     def total_steps(self) -> int:

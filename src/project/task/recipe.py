@@ -22,6 +22,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from project.errors import UserError
 from project.task.objective import balanced_weights
+from project.task.plan import Plan
 from project.task.rows import Label
 
 
@@ -37,7 +38,7 @@ class Recipe:
     """Class of the learning-rate scheduler; an open `total_steps` is filled in from the data. null: constant."""
     lr_interval: Literal["step", "epoch"] = "step"
     """When the scheduler advances: after an optimizer step or at the end of an epoch."""
-    lr_monitor: str | None = None
+    lr_monitor: Literal["val/loss", "val/accuracy", "val/macro_f1"] | None = None
     """The validation metric that ReduceLROnPlateau watches, such as val/loss; it then advances after validations."""
     label_smoothing: ClosedUnitInterval = 0.0
     """Share of the target spread over all classes, in training only."""
@@ -65,6 +66,9 @@ class Recipe:
 
         The weights come from a generator state of their own, so the same seed gives the same start whatever was
         drawn before, on any world size, and the global random stream is left where it was.
+
+        Raises:
+            UserError: where the class refuses its arguments.
         """
         dtype = torch.get_default_dtype()
         with torch.random.fork_rng(devices=[]):
@@ -72,21 +76,29 @@ class Recipe:
             torch.set_default_dtype(torch.float32)
             try:
                 return self.network(num_tokens, num_classes)
+            except (TypeError, ValueError) as error:
+                raise UserError(f"model.network: {error}") from error
             finally:
                 torch.set_default_dtype(dtype)
 
     def build_optimizer(self, network: nn.Module) -> Optimizer:
-        """The optimizer over two groups: matrices, and everything of one dimension or none, without weight decay."""
-        parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
-        return self.optimizer(
-            [
-                {"params": [parameter for parameter in parameters if parameter.ndim >= 2]},
-                {"params": [parameter for parameter in parameters if parameter.ndim < 2], "weight_decay": 0.0},
-            ]
-        )
+        """The optimizer over two groups: matrices, and everything of one dimension or none, without weight decay.
 
-    def build_lr_scheduler(self, optimizer: Optimizer, total_steps: int) -> LRScheduler | None:
-        """The scheduler; one that was left without `total_steps` (and `epochs`) is given the run's real number.
+        Raises:
+            UserError: where the class refuses its arguments or the groups.
+        """
+        parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
+        groups = [
+            {"params": [parameter for parameter in parameters if parameter.ndim >= 2]},
+            {"params": [parameter for parameter in parameters if parameter.ndim < 2], "weight_decay": 0.0},
+        ]
+        try:
+            return self.optimizer(groups)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"model.optimizer: {error}") from error
+
+    def build_lr_scheduler(self, optimizer: Optimizer, plan: Plan) -> LRScheduler | None:
+        """The scheduler; one that was left without `total_steps` (and `epochs`) is given how often it will advance.
 
         Raises:
             UserError: where ReduceLROnPlateau has no metric to watch, or another one is given a metric.
@@ -94,9 +106,13 @@ class Recipe:
         if self.lr_scheduler is None:
             return None
         keywords = getattr(self.lr_scheduler, "keywords", {})
+        more: dict[str, int] = {}
         if "total_steps" in keywords and keywords["total_steps"] is None and keywords.get("epochs") is None:
-            return self.lr_scheduler(optimizer, total_steps=total_steps)  # type: ignore[call-arg]  # seen in keywords
-        lr_scheduler = self.lr_scheduler(optimizer)
+            more["total_steps"] = plan.total_steps if self.advances_per_step else plan.num_epochs
+        try:
+            lr_scheduler = self.lr_scheduler(optimizer, **more)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"model.lr_scheduler: {error}") from error
         if isinstance(lr_scheduler, ReduceLROnPlateau) != (self.lr_monitor is not None):
             raise UserError(
                 f"model.lr_monitor: {self.lr_monitor} with {type(lr_scheduler).__name__}; "
@@ -115,10 +131,11 @@ class Recipe:
         if self.class_weights == "balanced":
             return balanced_weights(label_counts)
         names = [str(label) for label in labels]
-        unknown = [name for name in self.class_weights if name not in names]
+        given = {str(name): weight for name, weight in self.class_weights.items()}  # YAML reads 0: 2.0 as an int
+        unknown = [name for name in given if name not in names]
         if unknown:
             raise UserError(f"model.class_weights: no label {unknown[0]!r} in the training rows; known: {names}")
-        return torch.tensor([float(self.class_weights.get(name, 1.0)) for name in names])
+        return torch.tensor([float(given.get(name, 1.0)) for name in names])
 
 
 def describe_network(factory: Callable[[int, int], nn.Module], network: nn.Module) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from typing import Literal
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
+from project.errors import UserError
 from project.task.cache import digest
 
 PAD_ID = 0
@@ -78,11 +79,11 @@ class TokenizerConfig:
     def __post_init__(self) -> None:
         least = len(RESERVED) + (NUM_BYTES if self.kind == "bpe" else 1)
         if self.kind not in ("word", "bpe"):
-            raise ValueError(f'tokenizer.kind: unknown kind, found {self.kind!r}, expected "word" or "bpe"')
+            raise UserError(f'tokenizer.kind: unknown kind, found {self.kind!r}, expected "word" or "bpe"')
         if self.num_tokens < least:
-            raise ValueError(f"tokenizer.num_tokens: too few, found {self.num_tokens}, expected at least {least}")
+            raise UserError(f"tokenizer.num_tokens: too few, found {self.num_tokens}, expected at least {least}")
         if self.min_count < 1:
-            raise ValueError(f"tokenizer.min_count: found {self.min_count}, expected at least 1")
+            raise UserError(f"tokenizer.min_count: found {self.min_count}, expected at least 1")
 
 
 class Tokenizer:
@@ -116,7 +117,7 @@ class Tokenizer:
         with _single_thread():
             backend.train_from_iterator(texts, trainer)
         if backend.get_vocab_size() == 0:
-            raise ValueError(
+            raise UserError(
                 f"tokenizer.min_count: no words left, found none that occurs {config.min_count} times in the training "
                 "texts, expected at least one; lower min_count"
             )

@@ -1,0 +1,1 @@
+"""How, written by hand: plain PyTorch, and nothing of Lightning."""

@@ -1,0 +1,57 @@
+"""The four precisions, written out: the network's dtype, the context of a forward pass, and the gradient scaler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import torch
+
+from project.errors import UserError
+
+
+def pick_device(accelerator: str) -> torch.device:
+    """The device that an accelerator's name means here.
+
+    Raises:
+        UserError: where this machine has none.
+    """
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if accelerator == "auto":
+        return torch.device(next(name for name, is_here in available.items() if is_here))
+    name = "cuda" if accelerator == "gpu" and available["cuda"] else accelerator.replace("gpu", "mps")
+    if not available[name]:
+        raise UserError(f"trainer.accelerator: {accelerator} asked for, but torch finds none here; take cpu or auto")
+    return torch.device(name)
+
+
+def network_dtype(precision: str) -> torch.dtype:
+    """The dtype that weights and buffers are kept in."""
+    return torch.bfloat16 if precision == "bf16-true" else torch.float32
+
+
+def forward_context(precision: str, device: torch.device) -> Callable[[], AbstractContextManager[object]]:
+    """Makes the context of each forward pass, loss included."""
+    if precision == "32-true":
+        return nullcontext
+    if precision == "bf16-true":
+        return lambda: _default_dtype(torch.bfloat16)
+    dtype = torch.bfloat16 if precision == "bf16-mixed" else torch.float16
+    # Without the cache, a weight that is used twice is cast twice, and its two gradients are added up in float32.
+    return lambda: torch.autocast(device.type, dtype=dtype, cache_enabled=False)
+
+
+def gradient_scaler(precision: str, device: torch.device) -> torch.amp.GradScaler:
+    """The scaler of 16-mixed; for the other precisions a disabled one, which changes nothing."""
+    return torch.amp.GradScaler(device.type, enabled=precision == "16-mixed")
+
+
+@contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """New tensors are of `dtype` within, such as a mask that a network makes in its forward pass."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)

@@ -1,0 +1,65 @@
+"""Reads the YAML that `fit` reads, for the hand-written twin: the same keys, the same objects, no Lightning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jsonargparse import ArgumentParser, set_parsing_settings
+
+from project.config import Checkpoint, DataConfig, EarlyStopping, add_shared_arguments, seed_of
+from project.faults.command_line import check_arguments
+from project.hand.trainer import OTHER_KEYS, TrainerConfig, refuse_other_keys
+from project.task.recipe import Recipe
+
+
+@dataclass
+class Settings:
+    """One command's configuration, as objects."""
+
+    seed: int
+    trainer: TrainerConfig
+    recipe: Recipe
+    data: DataConfig
+    name: str
+    early_stopping: EarlyStopping
+    checkpoint: Checkpoint
+    ckpt_path: str | None
+    output: str | None
+    yaml: str
+    """The whole configuration as YAML, for the run folder."""
+
+
+def read_settings(command: str, arguments: Sequence[str]) -> Settings:
+    """Parse and build.
+
+    Raises:
+        UserError: every fault, one a line, with its place.
+    """
+    set_parsing_settings(docstring_parse_attribute_docstrings=True)
+    parser = ArgumentParser(prog=f"python -m project hand {command}", exit_on_error=False, allow_abbrev=False)
+    parser.add_argument("--config", action="config", help="A YAML file; later ones win.")
+    parser.add_argument("--seed_everything", type=bool | int, default=0, help="Seed of everything random.")
+    parser.add_class_arguments(TrainerConfig, "trainer")
+    for key, accepted in OTHER_KEYS.items():
+        parser.add_argument(f"--trainer.{key}", type=Any, default=accepted[0], help="Not implemented by hand.")
+    parser.add_class_arguments(Recipe, "model")
+    parser.add_class_arguments(DataConfig, "data")
+    add_shared_arguments(parser, command)
+    config = check_arguments(parser, arguments)
+    yaml = parser.dump(config)
+    refuse_other_keys({key: config.trainer.pop(key) for key in OTHER_KEYS})
+    built = parser.instantiate(config)
+    return Settings(
+        seed=seed_of(config.seed_everything),
+        trainer=built.trainer,
+        recipe=built.model,
+        data=built.data,
+        name=config.name,
+        early_stopping=built.early_stopping,
+        checkpoint=built.checkpoint,
+        ckpt_path=config.get("ckpt_path"),
+        output=config.get("output"),
+        yaml=yaml,
+    )
