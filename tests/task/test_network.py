@@ -159,6 +159,21 @@ def test_ids_beyond_a_length_are_ignored(build: Callable[..., nn.Module]) -> Non
     assert torch.equal(logits_of(network, dirty, counts), logits_of(network, tokens, counts))
 
 
+def test_windows_centred_on_padding_never_win() -> None:
+    """Filters that answer 0 to every real token and 1 to nothing at all: only a window beyond the text could say 1."""
+    network = TextCNN(NUM_TOKENS, NUM_CLASSES, dim=4, widths=(1,), num_filters=2)
+    (filters,) = network.filters
+    assert isinstance(filters, nn.Linear)
+    with torch.no_grad():
+        filters.weight.fill_(-1.0)
+        filters.bias.fill_(1.0)
+    embedded = torch.ones(2, 5, 4)
+    embedded[:, 3:] = 0.0
+    mask = (torch.arange(5) < 3).expand(2, 5)
+    assert not network.pool(embedded, mask, 1, filters).any()
+    assert network.pool(embedded, torch.ones_like(mask), 1, filters).all()  # the control: unmasked, it does win
+
+
 def test_ngrams_never_reach_into_padding() -> None:
     network = Pooling(10, 2, num_ngrams=3, ngram_buckets=1_000)
     tokens = torch.tensor([[5, 6, 7, 0, 0], [5, 0, 0, 0, 0]])
@@ -303,6 +318,15 @@ def test_masked_keys_get_no_weight() -> None:
     other[:, 10:] = 1e4 * torch.randn(1, 6, 32, generator=generator)
     attend = (torch.arange(16) < 10)[None, None, None, :]
     assert torch.equal(layer(x, attend)[:, :10], layer(other, attend)[:, :10])
+
+
+def test_an_empty_text_still_attends_to_something() -> None:
+    """A softmax over no key at all is 0/0; which kernels answer that with a number differs by device."""
+    network = Transformer(NUM_TOKENS, NUM_CLASSES, dim=32)
+    masks: list[Tensor] = []
+    network.layers[0].register_forward_pre_hook(lambda _layer, inputs: masks.append(inputs[1]))
+    network(*random_batch([3, 0]))
+    assert masks[0].sum(-1).flatten().tolist() == [3, 1]
 
 
 # token dropout and arguments
