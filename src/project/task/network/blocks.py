@@ -99,7 +99,8 @@ def whole_tiles(rows: Tensor) -> Tensor:
     A matrix product takes rows in tiles, and a last tile that is not full goes through other code, which may round
     otherwise. Measured in float32 on x86: a row's product changed in its last bit whenever a thread was left with 1 to
     3 rows, and attention did so where the number of keys was not a multiple of the softmax's 16 lanes. With whole
-    tiles a text has the same logits alone, in any batch, and with any padding.
+    tiles a text has the same logits alone, in any batch, and with any padding, to the bit on 1, 2 and 8 threads. One
+    exception is left: a Transformer from 128 columns on differs by up to 1e-7 in float32 and 1e-3 in bfloat16.
     """
     return F.pad(rows, (0, 0, 0, -rows.shape[0] % TILE))
 
