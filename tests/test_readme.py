@@ -11,7 +11,7 @@ import pytest
 
 import to_jsonl
 from project.__main__ import COMMANDS, main
-from tiny_corpus import Corpus, write_corpus
+from tiny_corpus import STRANGERS_NETWORK, Corpus, write_corpus
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -50,16 +50,7 @@ def test_project_command(line: str, trained: Corpus, monkeypatch: pytest.MonkeyP
     if command == "explain":
         assert main([command, "--ckpt_path", str(run / "checkpoints" / "last.ckpt"), *arguments]) == 0
         return
-    (tmp_path / "mynet.py").write_text(
-        "import torch\n"
-        "class Bag(torch.nn.Module):\n"
-        "    def __init__(self, num_tokens, num_classes, width: int = 4):\n"
-        "        super().__init__()\n"
-        "        self.bag = torch.nn.EmbeddingBag(num_tokens, width, padding_idx=0)\n"
-        "        self.out = torch.nn.Linear(width, num_classes)\n"
-        "    def forward(self, tokens, lengths):\n"
-        "        return self.out(self.bag(tokens))\n"
-    )
+    (tmp_path / "mynet.py").write_text(STRANGERS_NETWORK)
     monkeypatch.syspath_prepend(str(tmp_path))
     options = [*trained.arguments, "--trainer.accelerator=cpu"]
     if command == "fit":

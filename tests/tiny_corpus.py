@@ -14,6 +14,22 @@ WORDS = {
 }
 
 
+STRANGERS_NETWORK = """\
+import torch
+
+
+class Bag(torch.nn.Module):
+    def __init__(self, num_tokens, num_classes, width: int = 4):
+        super().__init__()
+        self.bag = torch.nn.EmbeddingBag(num_tokens, width, padding_idx=0)
+        self.out = torch.nn.Linear(width, num_classes)
+
+    def forward(self, tokens, lengths):
+        return self.out(self.bag(tokens))
+"""
+"""A module of somebody who knows nothing of this project but the contract of a network."""
+
+
 @dataclass(frozen=True)
 class Corpus:
     """Files of a corpus that a network learns within a few steps."""

@@ -15,7 +15,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from project.__main__ import main
 from project.runs import best_checkpoint, new_run
 from project.task.classifier import Classifier
-from tiny_corpus import Corpus, write_corpus
+from tiny_corpus import STRANGERS_NETWORK, Corpus, write_corpus
 
 CONFIG = """\
 seed_everything: 1
@@ -248,16 +248,7 @@ def test_several_processes_are_refused(corpus: Corpus, capsys: pytest.CaptureFix
 def test_a_strangers_network_works_by_its_class_path(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "theirs.py").write_text(
-        "import torch\n"
-        "class Bag(torch.nn.Module):\n"
-        "    def __init__(self, num_tokens, num_classes, width: int = 4):\n"
-        "        super().__init__()\n"
-        "        self.bag = torch.nn.EmbeddingBag(num_tokens, width, padding_idx=0)\n"
-        "        self.out = torch.nn.Linear(width, num_classes)\n"
-        "    def forward(self, tokens, lengths):\n"
-        "        return self.out(self.bag(tokens))\n"
-    )
+    (tmp_path / "theirs.py").write_text(STRANGERS_NETWORK)
     monkeypatch.syspath_prepend(str(tmp_path))
     run = fit(corpus, "--model.network=theirs.Bag", "--model.network.width=6", "--trainer.max_epochs=1")
     assert main(["test", root(corpus)]) == 0
