@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Optional, Union
 
 import pytest
 from jsonargparse import ArgumentParser, Namespace
@@ -459,3 +460,12 @@ def test_options_are_split_as_argparse_does() -> None:
         ("g", "4"),
         ("", None),
     ]
+
+
+def test_an_integer_stays_one_whatever_order_of_int_and_float_was_asked_for_first() -> None:
+    """`Optional[Union[float, int]]` of any library would turn `1`, one batch, into `1.0`, all of them."""
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_argument("--limit", type=Optional[Union[float, int]])  # noqa: UP007, UP045  # as typing's cache has it
+    assert repr(check_arguments(parser, ["--limit=1"]).limit) == "1"
+    assert repr(check_arguments(parser, ["--limit=1.0"]).limit) == "1.0"
+    assert check_arguments(parser, ["--limit=null"]).limit is None

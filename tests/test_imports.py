@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 # Which rooms a room may import, beside itself. A room is a folder, or a file right under project/.
 FOUNDATION = {"errors", "spelling", "trace", "runs"}
 CONFIG = {"config", "faults"}
-TWIN = {"task", *FOUNDATION, *CONFIG, "report", "predictions"}
+TWIN = {"task", *FOUNDATION, *CONFIG, "saved", "report", "predictions"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "spelling": set(),
@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runs": {"errors"},
     "task": {"config", *FOUNDATION},  # the dataclasses, for what is built from them
     **{name: {"task", *FOUNDATION, *CONFIG} for name in CONFIG},
+    "saved": {"task", *FOUNDATION, *CONFIG},
     "report": {"task", *FOUNDATION},
     "predictions": {"task", *FOUNDATION},
     "hand": TWIN,

@@ -17,6 +17,8 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "validate": ("project.lit.cli", ("validate",), "metrics of a checkpoint on the validation rows"),
     "test": ("project.lit.cli", ("test",), "metrics of a checkpoint on the test rows"),
     "predict": ("project.lit.cli", ("predict",), "label rows of a file or of standard input"),
+    "hand": ("project.hand.cli", (), "fit, or hand validate, test, predict: the same by a loop written by hand"),
+    "compare": ("project.parity.cli", (), "train both twins, or take two traces, and say where they first part"),
     "explain": ("project.tools.explain", (), "say what a pasted PyTorch error means and what to do"),
 }
 

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from jsonargparse import ArgumentParser
+from jsonargparse import ArgumentParser, Namespace
 from jsonargparse.typing import NonNegativeInt, PositiveInt
 
 from project.task.tokenizer import TokenizerConfig
+from project.trace import Level
 
 Monitor = Literal["val/loss", "val/accuracy", "val/macro_f1"]
 
@@ -30,6 +31,8 @@ class DataConfig:
     """Rows to label; only "text" is read. Standard input when not given."""
     batch_size: PositiveInt = 32
     """Examples per micro-batch and rank."""
+    drop_last: bool = False
+    """Leave out a training epoch's last micro-batch where it is not full; evaluation always reads every row."""
     num_workers: NonNegativeInt = 0
     """Loader processes. Rows are tokenised once and memory-mapped, so 0 is usually fastest."""
     max_tokens: PositiveInt = 256
@@ -68,11 +71,22 @@ class Checkpoint:
     """Whether smaller or larger is better."""
 
 
+@dataclass
+class Trace:
+    """What each step leaves behind in the run's trace.jsonl, for `compare`."""
+
+    level: Level | None = None
+    """cheap: example ids, losses, learning rates; full: also digests of all gradients and weights; null: no trace."""
+    tensors_at: NonNegativeInt | None = None
+    """Number of the trace's record, from 0, whose tensors are saved whole in trace.pt."""
+
+
 def add_shared_arguments(parser: ArgumentParser, command: str) -> None:
     """Add what a command takes beside the trainer's keys and the two groups `model` and `data`."""
     parser.add_argument("--name", type=str, default="default", help="Runs go to <default_root_dir>/<name>.")
     parser.add_class_arguments(EarlyStopping, "early_stopping")
     parser.add_class_arguments(Checkpoint, "checkpoint")
+    parser.add_class_arguments(Trace, "trace")
     if command != "fit":
         parser.add_argument("--ckpt_path", type=str | None, default=None, help="Checkpoint to evaluate.")
     if command == "predict":
@@ -84,3 +98,17 @@ def add_shared_arguments(parser: ArgumentParser, command: str) -> None:
 def seed_of(seed_everything: bool | int) -> int:
     """The seed of order and weights; true and false mean 0, which Lightning takes for true."""
     return 0 if isinstance(seed_everything, bool) else seed_everything
+
+
+def hyperparameters(config: Namespace) -> dict[str, int | float | str]:
+    """What TensorBoard's hparams page shows of a parsed configuration: the keys that people vary, flat."""
+    chosen: dict[str, Any] = {"batch_size": config.data.batch_size, "max_tokens": config.data.max_tokens}
+    chosen |= {f"tokenizer.{key}": value for key, value in vars(config.data.tokenizer).items()}
+    for group in ("network", "optimizer", "lr_scheduler"):
+        part = config.model[group]
+        if part is not None:
+            chosen[group] = part.class_path.rpartition(".")[2]
+            chosen |= {f"{group}.{key}": value for key, value in vars(part.get("init_args") or {}).items()}
+    chosen |= {key: config.trainer[key] for key in ("precision", "accumulate_grad_batches", "gradient_clip_val")}
+    chosen |= {"label_smoothing": config.model.label_smoothing, "seed": config.seed_everything}
+    return {key: value if isinstance(value, int | float | str) else str(value) for key, value in chosen.items()}

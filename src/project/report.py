@@ -1,17 +1,21 @@
-"""How an evaluation is shown: the table in the terminal, the confusion matrix picture, the page of mistakes."""
+"""How a run is shown: its lines and tables in the terminal, the confusion matrix picture, the page of mistakes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from torch import Tensor
+from torch import Tensor, nn
 
+from project.task.batch import Batch
 from project.task.objective import Figures
+from project.task.plan import Plan
 
 LONGEST_NAME = 30
 """Characters of a class's name that the picture shows; a longer name would leave no room for the matrix."""
@@ -27,6 +31,58 @@ class Mistake(NamedTuple):
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
     label: int
     predicted: int
+
+
+def keep_worst(mistakes: list[Mistake], batch: Batch, logits: Tensor, num_kept: int = 20) -> list[Mistake]:
+    """The mistakes so far and this micro-batch's, logits (B, C): those that the network was surest of."""
+    probability, predicted = logits.float().softmax(dim=1).max(dim=1)
+    wrong = [
+        Mistake(float(probability[row]), int(batch.index[row]), int(batch.labels[row]), int(predicted[row]))
+        for row in (predicted != batch.labels).nonzero().flatten().tolist()
+    ]
+    return sorted([*mistakes, *wrong], reverse=True)[:num_kept]
+
+
+def training_line(network: nn.Module, plan: Plan) -> str:
+    """What a run says before it starts."""
+    num_parameters = sum(parameter.numel() for parameter in network.parameters())
+    return (
+        f"training {type(network).__name__} with {num_parameters:,} parameters on {plan.num_examples:,} "
+        f"rows: {plan.total_steps:,} optimizer steps, {plan.num_windows:,} per epoch"
+    )
+
+
+def fresh_line(names: Sequence[str]) -> str:
+    """What a run says of the weights that `model.init_from` could not give."""
+    return f"model.init_from: its labels are others, so these weights start fresh: {', '.join(names)}"
+
+
+def epoch_line(epoch: int, step: int, train_loss: float | None, figures: Figures, seconds: float) -> str:
+    """What a run says after a validation; `epoch` counts from 0, `train_loss` is the last logged one."""
+    return (
+        f"epoch {epoch + 1:>2}  step {step:>6}"
+        + (f"  train/loss {train_loss:.4f}" if train_loss is not None else "")
+        + f"  val/loss {figures.loss:.4f}  val/accuracy {figures.accuracy:.4f}"
+        f"  val/macro_f1 {figures.macro_f1:.4f}  {seconds:6.1f} s"
+    )
+
+
+def best_line(path: Path, monitor: str, value: float, epoch: int) -> str:
+    """What a run says at its end of its best checkpoint; `epoch` counts from 0."""
+    return f"best: {path} ({monitor} {value:.4f} after epoch {epoch + 1})"
+
+
+def print_evaluation(title: str, figures: Figures, labels: Sequence[str], seconds: float) -> None:
+    """The table of an evaluation, and how fast it was."""
+    console = terminal()
+    console.print(figures_table(title, figures, labels))
+    num_examples = sum(figures.support)
+    console.print(f"{num_examples:,} rows in {seconds:.2f} s, {num_examples / seconds:,.0f} rows per second")
+
+
+def terminal() -> Console:
+    """Standard output, without colours in numbers and without wrapped lines."""
+    return Console(highlight=False, soft_wrap=True)
 
 
 def figures_table(title: str, figures: Figures, labels: Sequence[str]) -> Table:

@@ -40,6 +40,32 @@ def new_run(root: Path, name: str) -> Path:
     raise AssertionError("count() is endless")
 
 
+def summary(
+    *, num_rows: int, num_train_rows: int, step: int, seconds: float, monitor: str, best_value: float, best_epoch: int
+) -> dict[str, Any]:
+    """What finished.json says of a run.
+
+    Args:
+        num_rows: rows that were trained on, one as often as it was.
+        num_train_rows: rows of the training file.
+        step: optimizer steps.
+        seconds: of training, validations included.
+        monitor: the metric that decided what is best.
+        best_value: its best value.
+        best_epoch: the epoch, from 0, that reached it; -1 where nothing was validated.
+    """
+    validated = best_epoch >= 0
+    return {
+        "epochs": round(num_rows / num_train_rows, 3),
+        "optimizer_steps": step,
+        "seconds": round(seconds, 3),
+        "train_rows_per_second": round(num_rows / seconds, 1),
+        "monitor": monitor,
+        "best_value": best_value if validated else None,
+        "best_epoch": best_epoch + 1 if validated else None,
+    }
+
+
 def mark_finished(run: Path, summary: dict[str, Any]) -> None:
     """Write the run's summary as finished.json, whole or not at all."""
     temporary = run / f".{FINISHED}.{os.getpid()}"

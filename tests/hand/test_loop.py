@@ -84,5 +84,5 @@ def test_equals_lightning_under_the_trainers_limits(corpus: Corpus, more: list[s
 
 def test_the_loop_imports_neither_lightning_nor_torchmetrics() -> None:
     blocked = "import sys\nfor name in ('lightning', 'pytorch_lightning', 'torchmetrics'): sys.modules[name] = None\n"
-    code = blocked + "import project.hand.fit, project.hand.settings, project.hand.loop"
+    code = blocked + "import project.hand.cli"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

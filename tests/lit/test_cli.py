@@ -164,7 +164,7 @@ def test_last_is_the_last_even_when_best_is_older(corpus: Corpus) -> None:
     run = fit(corpus, "--trainer.max_epochs=3", "--checkpoint.monitor=val/loss", "--checkpoint.mode=max")
     last = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)
     best = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)
-    assert (last["epoch"], best["epoch"]) == (2, 0)
+    assert (last["progress"]["epoch"], best["progress"]["epoch"]) == (2, 0)
     assert last["global_step"] == 21
 
 

@@ -47,6 +47,27 @@ def test_without_a_seed_the_order_is_the_files() -> None:
     assert list(OrderedBatches(5, 2, seed=None)) == [[0, 1], [2, 3], [4]]
 
 
+@pytest.mark.parametrize("num_examples", [11, 12, 13, 17])
+@pytest.mark.parametrize("seed", [None, 4])
+def test_drop_last_keeps_the_micro_batches_that_are_full_on_every_rank(num_examples: int, seed: int | None) -> None:
+    for rank in range(3):
+        every = list(OrderedBatches(num_examples, 2, seed=seed, rank=rank, world_size=3))
+        batches = OrderedBatches(num_examples, 2, seed=seed, rank=rank, world_size=3, drop_last=True)
+        assert list(batches) == every[: num_examples // 6]
+        assert len(batches) == num_examples // 6
+        assert all(len(indices) == 2 for indices in batches)
+
+
+def test_drop_last_leaves_out_other_examples_each_epoch() -> None:
+    batches = OrderedBatches(30, 8, seed=0, drop_last=True)
+    left_out = []
+    for epoch in range(2):
+        batches.set_epoch(epoch)
+        left_out.append(set(range(30)) - {index for indices in batches for index in indices})
+    assert [len(indices) for indices in left_out] == [6, 6]
+    assert left_out[0] != left_out[1]
+
+
 def test_the_epoch_changes_the_order() -> None:
     batches = OrderedBatches(40, 8, seed=0)
     first = list(batches)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from project.errors import UserError
+from project.task.order import OrderedBatches
 from project.task.plan import Plan
 
 
@@ -18,6 +19,10 @@ from project.task.plan import Plan
         ({"accumulate_grad_batches": 3, "max_epochs": 2}, 4, 2, 4),
         ({"accumulate_grad_batches": 41}, 4, 1, 1),
         ({"world_size": 2}, 2, 2, 2),
+        ({"drop_last": True}, 3, 3, 3),
+        ({"drop_last": True, "world_size": 2}, 1, 1, 1),  # 15 rows do not fill the second micro-batch of both ranks
+        ({"drop_last": True, "accumulate_grad_batches": 3, "max_epochs": 2}, 3, 1, 2),
+        ({"drop_last": True, "limit_train_batches": 0.67}, 2, 2, 2),
         ({"max_epochs": 5, "max_steps": 7}, 4, 4, 7),
         ({"max_epochs": -1, "max_steps": 9}, 4, 4, 9),
         ({"limit_train_batches": 3}, 3, 3, 3),
@@ -35,6 +40,29 @@ def test_an_empty_or_endless_run_is_refused() -> None:
         Plan(num_examples=31, batch_size=8, limit_train_batches=0.1)
     with pytest.raises(UserError, match="both without limit"):
         Plan(num_examples=31, batch_size=8, max_epochs=-1)
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_drop_last_needs_rows_for_one_whole_micro_batch(world_size: int) -> None:
+    num_needed = 8 * world_size
+    assert Plan(num_examples=num_needed, batch_size=8, world_size=world_size, drop_last=True).num_micro_batches == 1
+    assert Plan(num_examples=num_needed - 1, batch_size=8, world_size=world_size).num_micro_batches == 1
+    with pytest.raises(UserError) as caught:
+        Plan(num_examples=num_needed - 1, batch_size=8, world_size=world_size, drop_last=True)
+    assert str(caught.value) == (
+        f"data.drop_last: {num_needed - 1} training rows do not fill one micro-batch of 8 on each rank (world size "
+        f"{world_size}), which leaves nothing to train on; lower data.batch_size or turn data.drop_last off"
+    )
+
+
+@pytest.mark.parametrize("num_examples", [12, 13, 17, 18])
+@pytest.mark.parametrize("world_size", [1, 3])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_plan_and_order_count_the_same_micro_batches(num_examples: int, world_size: int, drop_last: bool) -> None:
+    plan = Plan(num_examples=num_examples, batch_size=4, world_size=world_size, drop_last=drop_last)
+    for rank in range(world_size):
+        batches = OrderedBatches(num_examples, 4, seed=0, rank=rank, world_size=world_size, drop_last=drop_last)
+        assert len(batches) == len(list(batches)) == plan.num_micro_batches
 
 
 @pytest.mark.parametrize(

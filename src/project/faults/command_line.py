@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
 from argparse import ArgumentError
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from jsonargparse import ArgumentParser, Namespace
 
@@ -34,6 +36,7 @@ def check_arguments(parser: ArgumentParser, arguments: Sequence[str]) -> Namespa
     Raises:
         UserError: one line per fault, `file:line: key: what is wrong, what would be right`.
     """
+    integers_first(parser)
     if not any(argument in ("-h", "--help") or _asks_for_class_help(argument) for argument in arguments):
         faults = _faults(parser, arguments)
         if faults:
@@ -42,6 +45,20 @@ def check_arguments(parser: ArgumentParser, arguments: Sequence[str]) -> Namespa
         return parser.parse_args(list(arguments))
     except (ArgumentError, TypeError, ValueError) as error:  # what is not foreseen here
         raise UserError(" ".join(str(error).split())) from None
+
+
+def integers_first(parser: ArgumentParser) -> None:
+    """Let `int` come before `float` in every type of the parser that names both, so that 2 stays 2.
+
+    `Optional[Union[int, float]]` means whichever order of the two was asked for first in the process: typing keeps its
+    results by equality, and unions are equal in any order. Then `limit_val_batches: 1` would mean all of them.
+    """
+    for action in parser._actions:
+        members = get_args(getattr(action, "_typehint", None))
+        if int in members and float in members and members.index(float) < members.index(int):
+            others = [member for member in members if member is not int]
+            others.insert(others.index(float), int)
+            action._typehint = functools.reduce(operator.or_, others)  # type: ignore[attr-defined]
 
 
 def _asks_for_class_help(argument: str) -> bool:

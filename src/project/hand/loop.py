@@ -1,12 +1,13 @@
 """The training loop, written by hand; it reads from top to bottom, and one optimizer step fits on a screen.
 
 It is the loop that every PyTorch text teaches, grown only by what mixed precision, accumulation, clipping and an exact
-count of examples need. B: micro-batch size, T: tokens, C: classes.
+count of examples need. Each line that begins with `trace` looks and changes nothing.
+B: micro-batch size, T: tokens, C: classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,17 +18,22 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from project.task.batch import Batch
-from project.task.objective import Figures, figures, loss_counts, normalise, summed_loss
+from project.task.objective import loss_counts, normalise, summed_loss
 from project.task.plan import Plan
 from project.task.recipe import Recipe
+from project.trace import OFF, Tracer
 
 
 @dataclass
 class Interval:
-    """What was trained since the last logged step; the loss stays on the device until it is logged."""
+    """What was trained since the last logged step; it stays on the device until it is logged."""
 
     loss: Tensor
     num_examples: int = 0
+    grad_norm: Tensor | None = None
+    """Of the step that is logged, before clipping."""
+    lr: float = 0.0
+    """Of the step that is logged."""
 
 
 @dataclass
@@ -46,6 +52,9 @@ class Training:
     class_weights: Tensor | None
     gradient_clip_val: float | None = None
     gradient_clip_algorithm: str = "norm"
+    log_every_n_steps: int = 50
+    """Optimizer steps between logged ones; 0: none is logged."""
+    trace: Tracer = OFF
     epoch: int = 0
     step: int = 0
     """Optimizer steps so far, skipped ones included."""
@@ -60,13 +69,19 @@ class Training:
         """The parameters in the optimizer's order, in which a clipping norm is summed."""
         return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
+    def logs(self, step: int) -> bool:
+        """Whether the run's `step`-th optimizer step, from 1, is logged; the last one always is."""
+        return self.log_every_n_steps > 0 and (step % self.log_every_n_steps == 0 or step == self.plan.total_steps)
 
-def train_epoch(training: Training, batches: Iterator[Batch]) -> Iterator[int]:
+
+def train_epoch(training: Training, batches: Iterable[Batch]) -> Iterator[int]:
     """Train one epoch; yields the number of each micro-batch that is done, so that the caller can validate and log."""
-    run, plan = training, training.plan
+    run, plan, trace = training, training.plan, training.trace
+    trace.epoch(run.epoch)
     for micro_batch, batch in enumerate(islice(batches, plan.num_micro_batches)):
         run.network.train()
         batch = to_device(batch, run.device)
+        trace.micro_batch(run.epoch, micro_batch, run.step, ids=batch.index, inputs=batch)
 
         with run.autocast():
             logits = run.network(batch.tokens, batch.lengths)  # (B, T) → (B, C)
@@ -76,54 +91,79 @@ def train_epoch(training: Training, batches: Iterator[Batch]) -> Iterator[int]:
                 label_smoothing=run.recipe.label_smoothing,
                 class_weights=run.class_weights,
             )
+        trace.forward(loss, len(batch.labels))
         run.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]  # a sum: gradients of the window's examples add up
+        trace.gradients("backward")
 
         run.num_window_examples += len(batch.labels)
         run.interval.loss += loss.detach()
         run.interval.num_examples += len(batch.labels)
 
         if plan.closes_window(micro_batch):
-            optimizer_step(run)
-        if micro_batch + 1 == plan.num_micro_batches and run.lr_scheduler is not None and run.recipe.advances_per_epoch:
-            run.lr_scheduler.step()
+            skipped = optimizer_step(run)
+            if run.lr_scheduler is not None and run.recipe.advances_per_step and not skipped:
+                run.lr_scheduler.step()
+            if run.lr_scheduler is not None and run.recipe.advances_per_epoch and plan.closes_epoch(micro_batch):
+                run.lr_scheduler.step()
+            trace.scheduler_stepped()
         yield micro_batch
     run.epoch += 1
 
 
-def optimizer_step(training: Training) -> None:
-    """One optimizer step: unscale → normalise → clip → step → scaler update → zero_grad → scheduler."""
-    run, parameters = training, training.parameters
+def optimizer_step(training: Training) -> bool:
+    """Unscale → normalise → clip → step → scaler update → zero_grad; returns whether the scaler skipped the step."""
+    run, parameters, trace = training, training.parameters, training.trace
+    trace.optimizer_step(run.epoch, run.step)
+
     run.scaler.unscale_(run.optimizer)
+    trace.gradients("unscale")
+
     normalise(parameters, run.num_window_examples)
+    trace.gradients("normalise", num_examples=run.num_window_examples)
     run.num_window_examples = 0
+    run.step += 1
+    if run.logs(run.step):
+        run.interval.grad_norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        run.interval.lr = run.optimizer.param_groups[0]["lr"]
 
     if run.gradient_clip_val and run.gradient_clip_algorithm == "norm":
         nn.utils.clip_grad_norm_(parameters, run.gradient_clip_val)
     elif run.gradient_clip_val:
         nn.utils.clip_grad_value_(parameters, run.gradient_clip_val)
+    trace.gradients("clip")
 
     scale = run.scaler.get_scale()
     run.scaler.step(run.optimizer)  # skipped by the scaler where a gradient is not finite
     run.scaler.update()
     skipped = run.scaler.get_scale() < scale
-    run.optimizer.zero_grad(set_to_none=True)
-    run.step += 1
+    trace.optimizer_stepped(skipped=skipped, scale=run.scaler.get_scale())
 
-    if run.lr_scheduler is not None and run.recipe.advances_per_step and not skipped:
-        run.lr_scheduler.step()
+    run.optimizer.zero_grad(set_to_none=True)
+    return skipped
+
+
+@dataclass
+class Counts:
+    """What an evaluation counts, each example once, as integers."""
+
+    confusion: Tensor
+    """(C, C) int64; rows are true classes, columns predicted ones."""
+    losses: Tensor
+    """(2,) int64, the sum of `loss_counts`."""
 
 
 @torch.inference_mode()
 def evaluate(
     network: nn.Module,
-    batches: Iterator[Batch],
+    batches: Iterable[Batch],
     num_classes: int,
     device: torch.device,
     autocast: Callable[[], AbstractContextManager[object]],
-) -> Figures:
-    """Metrics over the batches, each example counted once, as integers."""
+    look: Callable[[Batch, Tensor], None] = lambda batch, logits: None,
+) -> Counts:
+    """Count over the batches; `look` is shown each of them with its logits, (B, C)."""
     network.eval()
-    confusion = torch.zeros(num_classes, num_classes, dtype=torch.int64, device=device)  # (true, predicted)
+    confusion = torch.zeros(num_classes, num_classes, dtype=torch.int64, device=device)
     losses = torch.zeros(2, dtype=torch.int64, device=device)
     for batch in batches:
         batch = to_device(batch, device)
@@ -132,7 +172,26 @@ def evaluate(
         pairs = batch.labels * num_classes + logits.argmax(dim=1)
         confusion += torch.bincount(pairs, minlength=num_classes**2).view(num_classes, num_classes)
         losses += loss_counts(logits, batch.labels)
-    return figures(confusion.cpu(), losses.cpu())
+        look(batch, logits)
+    return Counts(confusion.cpu(), losses.cpu())
+
+
+@torch.inference_mode()
+def predict(
+    network: nn.Module,
+    batches: Iterable[Batch],
+    device: torch.device,
+    autocast: Callable[[], AbstractContextManager[object]],
+) -> Tensor:
+    """Class probabilities of all examples in their order, (N, C) float32, on the CPU."""
+    network.eval()
+    probabilities = []
+    for batch in batches:
+        batch = to_device(batch, device)
+        with autocast():
+            logits = network(batch.tokens, batch.lengths)
+            probabilities.append(logits.float().softmax(dim=1))
+    return torch.cat(probabilities).cpu()
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:

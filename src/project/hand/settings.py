@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser, set_parsing_settings
 
-from project.config import Checkpoint, DataConfig, EarlyStopping, add_shared_arguments, seed_of
+from project.config import (
+    Checkpoint,
+    DataConfig,
+    EarlyStopping,
+    Trace,
+    add_shared_arguments,
+    hyperparameters,
+    seed_of,
+)
 from project.faults.command_line import check_arguments
 from project.hand.trainer import OTHER_KEYS, TrainerConfig, refuse_other_keys
+from project.runs import ROOT
 from project.task.recipe import Recipe
 
 
@@ -25,10 +35,18 @@ class Settings:
     name: str
     early_stopping: EarlyStopping
     checkpoint: Checkpoint
+    trace: Trace
+    hyperparameters: dict[str, int | float | str]
+    """What TensorBoard's hparams page shows."""
     ckpt_path: str | None
     output: str | None
     yaml: str
     """The whole configuration as YAML, for the run folder."""
+
+    @property
+    def root(self) -> Path:
+        """Where runs go."""
+        return Path(self.trainer.default_root_dir or ROOT)
 
 
 def read_settings(command: str, arguments: Sequence[str]) -> Settings:
@@ -48,7 +66,8 @@ def read_settings(command: str, arguments: Sequence[str]) -> Settings:
     parser.add_class_arguments(DataConfig, "data")
     add_shared_arguments(parser, command)
     config = check_arguments(parser, arguments)
-    yaml = parser.dump(config)
+    yaml = parser.dump(config, skip_none=False)
+    chosen = hyperparameters(config)
     refuse_other_keys({key: config.trainer.pop(key) for key in OTHER_KEYS})
     built = parser.instantiate(config)
     return Settings(
@@ -59,6 +78,8 @@ def read_settings(command: str, arguments: Sequence[str]) -> Settings:
         name=config.name,
         early_stopping=built.early_stopping,
         checkpoint=built.checkpoint,
+        trace=built.trace,
+        hyperparameters=chosen,
         ckpt_path=config.get("ckpt_path"),
         output=config.get("output"),
         yaml=yaml,

@@ -56,7 +56,7 @@ class TrainerConfig:
     default_root_dir: str | None = None
     """Where runs go; null means runs/."""
 
-    def plan(self, num_examples: int, batch_size: int) -> Plan:
+    def plan(self, num_examples: int, batch_size: int, drop_last: bool) -> Plan:
         """The run's counts, with fast_dev_run and overfit_batches resolved as Lightning does."""
         limit: int | float = 1.0 if self.limit_train_batches is None else self.limit_train_batches
         max_epochs, max_steps = self.max_epochs, self.max_steps
@@ -72,6 +72,7 @@ class TrainerConfig:
         return Plan(
             num_examples=num_examples,
             batch_size=batch_size,
+            drop_last=drop_last,
             accumulate_grad_batches=self.accumulate_grad_batches,
             max_epochs=max_epochs,
             max_steps=max_steps,

@@ -9,13 +9,20 @@ from typing import Any
 import lightning as L
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import TensorBoardLogger
-from rich.console import Console
-from torch import Tensor
 
 from project.lit.checkpoint import BestAndLast
 from project.lit.module import LitClassifier
-from project.report import Mistake, confusion_figure, mistakes_table
-from project.runs import mark_finished
+from project.report import (
+    Mistake,
+    confusion_figure,
+    epoch_line,
+    fresh_line,
+    keep_worst,
+    mistakes_table,
+    terminal,
+    training_line,
+)
+from project.runs import mark_finished, summary
 from project.task.batch import Batch
 
 
@@ -23,20 +30,14 @@ class EpochLines(Callback):
     """Prints one line per validation: where the run is, and its metrics."""
 
     def __init__(self) -> None:
-        self.console = Console(highlight=False, soft_wrap=True)
+        self.console = terminal()
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Say how much there is to do, and start the clock."""
         assert isinstance(pl_module, LitClassifier)
-        plan = pl_module.plan
-        num_parameters = sum(parameter.numel() for parameter in pl_module.network.parameters())
-        self.console.print(
-            f"training {type(pl_module.network).__name__} with {num_parameters:,} parameters on {plan.num_examples:,} "
-            f"rows: {plan.total_steps:,} optimizer steps, {plan.num_windows:,} per epoch"
-        )
+        self.console.print(training_line(pl_module.network, pl_module.plan))
         if pl_module.left_fresh:
-            names = ", ".join(pl_module.left_fresh)
-            self.console.print(f"model.init_from: its labels are others, so these weights start fresh: {names}")
+            self.console.print(fresh_line(pl_module.left_fresh))
         self.start_seconds = time.perf_counter()
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -48,17 +49,18 @@ class EpochLines(Callback):
         assert figures is not None
         train_loss = trainer.callback_metrics.get("train/loss")
         self.console.print(
-            f"epoch {trainer.current_epoch + 1:>2}  step {trainer.global_step:>6}"
-            + (f"  train/loss {float(train_loss):.4f}" if train_loss is not None else "")
-            + f"  val/loss {figures.loss:.4f}  val/accuracy {figures.accuracy:.4f}"
-            f"  val/macro_f1 {figures.macro_f1:.4f}  {time.perf_counter() - self.start_seconds:6.1f} s"
+            epoch_line(
+                trainer.current_epoch,
+                trainer.global_step,
+                None if train_loss is None else float(train_loss),
+                figures,
+                time.perf_counter() - self.start_seconds,
+            )
         )
 
 
 class TensorBoardPages(Callback):
     """Adds the confusion matrix, the worst mistakes and the hyperparameters with final metrics to TensorBoard."""
-
-    num_mistakes = 20
 
     def __init__(self, hyperparameters: dict[str, Any]) -> None:
         self.hyperparameters = hyperparameters
@@ -76,13 +78,7 @@ class TensorBoardPages(Callback):
         """Keep the mistakes that the network was surest of."""
         if trainer.sanity_checking:
             return
-        logits: Tensor = outputs
-        probability, predicted = logits.float().softmax(dim=1).max(dim=1)
-        for row in (predicted != batch.labels).nonzero().flatten().tolist():
-            self.mistakes.append(
-                Mistake(float(probability[row]), int(batch.index[row]), int(batch.labels[row]), int(predicted[row]))
-            )
-        self.mistakes = sorted(self.mistakes, reverse=True)[: self.num_mistakes]
+        self.mistakes = keep_worst(self.mistakes, batch, outputs)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Write picture and page of this validation."""
@@ -128,19 +124,17 @@ class RunFolder(Callback):
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Write finished.json."""
         assert isinstance(pl_module, LitClassifier)
-        seconds = time.perf_counter() - self.start_seconds
-        validated = self.checkpoints.best_epoch >= 0
         mark_finished(
             self.run,
-            {
-                "epochs": round(self.num_rows / pl_module.plan.num_examples, 3),
-                "optimizer_steps": trainer.global_step,
-                "seconds": round(seconds, 3),
-                "train_rows_per_second": round(self.num_rows / seconds, 1),
-                "monitor": self.checkpoints.config.monitor,
-                "best_value": self.checkpoints.best_value if validated else None,
-                "best_epoch": self.checkpoints.best_epoch + 1 if validated else None,
-            },
+            summary(
+                num_rows=self.num_rows,
+                num_train_rows=pl_module.plan.num_examples,
+                step=trainer.global_step,
+                seconds=time.perf_counter() - self.start_seconds,
+                monitor=self.checkpoints.config.monitor,
+                best_value=self.checkpoints.best_value,
+                best_epoch=self.checkpoints.best_epoch,
+            ),
         )
 
 

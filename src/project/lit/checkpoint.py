@@ -1,20 +1,25 @@
-"""Which checkpoints a run writes: last.ckpt after every validation, best.ckpt when the watched metric improved.
+"""Which checkpoints a run writes, and how they come to be files that the hand-written twin reads and writes too.
 
-Lightning's own `ModelCheckpoint(save_last=True)` writes last.ckpt only together with a new best one, so its "last"
-can be many epochs old.
+last.ckpt is written after every validation, best.ckpt when the watched metric improved. Lightning's own
+`ModelCheckpoint(save_last=True)` writes last.ckpt only together with a new best one, so its "last" can be many epochs
+old.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import lightning as L
 from lightning.pytorch.callbacks import Checkpoint as CheckpointCallback
+from lightning.pytorch.plugins.io import CheckpointIO
+from lightning.pytorch.plugins.precision import MixedPrecision
 
 from project.config import Checkpoint
 from project.errors import UserError
+from project.task.checkpoint import read_checkpoint, write_checkpoint
 
 
 class BestAndLast(CheckpointCallback):
@@ -70,3 +75,36 @@ class BestAndLast(CheckpointCallback):
     def _save(self, trainer: L.Trainer, path: Path) -> None:
         trainer.save_checkpoint(path, weights_only=False)
         self._saved_at_step = trainer.global_step
+
+
+class NeutralCheckpointIO(CheckpointIO):
+    """Translates between Lightning's checkpoint and the project's (task/checkpoint.py), which is what lies on disk."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        """Write the project's file; Lightning's own bookkeeping stays out of it."""
+        best: dict[str, Any] = checkpoint.get("callbacks", {}).get(BestAndLast.__qualname__, {})
+        content = {
+            "state_dict": checkpoint["state_dict"],
+            "classifier": checkpoint["classifier"],
+            "optimizer": next(iter(checkpoint.get("optimizer_states", [])), None),
+            "lr_scheduler": next(iter(checkpoint.get("lr_schedulers", [])), None),
+            "scaler": checkpoint.get(MixedPrecision.__qualname__) or None,
+            "progress": {"epoch": checkpoint["epoch"], "step": checkpoint["global_step"]},
+            "best": {"value": best.get("best_value", math.nan), "epoch": best.get("best_epoch", -1)},
+        }
+        write_checkpoint(path, content)
+
+    def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
+        """Read the project's file, as the dictionary that Lightning expects."""
+        content: Mapping[str, Any] = read_checkpoint(path)
+        return {
+            "state_dict": content["state_dict"],
+            "classifier": content["classifier"],
+            "epoch": content["progress"]["epoch"],
+            "global_step": content["progress"]["step"],
+            "pytorch-lightning_version": L.__version__,
+        }
+
+    def remove_checkpoint(self, path: Any) -> None:
+        """Delete the file."""
+        Path(path).unlink(missing_ok=True)

@@ -6,7 +6,6 @@ The parser is flat: one YAML serves every command here, and the hand-written twi
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import sys
@@ -24,19 +23,21 @@ from lightning.pytorch.callbacks import EarlyStopping as EarlyStoppingCallback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.precision import MixedPrecision
-from rich.console import Console
+from torch import Tensor
 
-from project.config import add_shared_arguments
+from project.config import add_shared_arguments, hyperparameters
 from project.errors import UserError
-from project.faults.command_line import SHOWN, check_arguments, options
+from project.faults.command_line import check_arguments
 from project.lit.callbacks import EpochLines, EvaluationClock, RunFolder, TensorBoardPages
-from project.lit.checkpoint import BestAndLast
+from project.lit.checkpoint import BestAndLast, NeutralCheckpointIO
 from project.lit.datamodule import JsonlDataModule
 from project.lit.module import LitClassifier
+from project.lit.trace import TraceCallback
 from project.predictions import write_predictions
-from project.report import figures_table
-from project.runs import ROOT, best_checkpoint, new_run
-from project.task.classifier import read_checkpoint
+from project.report import best_line, print_evaluation, terminal
+from project.runs import ROOT, new_run
+from project.saved import newest_best, with_saved_config
+from project.task.checkpoint import read_checkpoint
 from project.task.recipe import network_from
 
 TRAINER_DEFAULTS = {
@@ -86,10 +87,11 @@ class Cli(LightningCLI):
     def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
         """Add what the command needs from Lightning."""
         config = self.config_init.trainer
+        kwargs["plugins"] = [*(config.plugins or []), NeutralCheckpointIO()]
         if config.precision in ("16-mixed", "16", 16) and _runs_on_cpu(config.accelerator):
             # Lightning would quietly take bf16-mixed on a CPU; given as a plugin, fp16 and its scaler are real.
             scaler = torch.amp.GradScaler("cpu")
-            kwargs["plugins"] = [*(config.plugins or []), MixedPrecision("16-mixed", device="cpu", scaler=scaler)]
+            kwargs["plugins"].append(MixedPrecision("16-mixed", device="cpu", scaler=scaler))
             kwargs["precision"] = None
         if self.command == "fit":
             kwargs |= self._logger_and_callbacks()
@@ -124,25 +126,15 @@ class Cli(LightningCLI):
             logger = TensorBoardLogger(self.root, name=config.name, version=self.run.name, default_hp_metric=False)
         checkpoints = BestAndLast(self.run / "checkpoints", config.checkpoint)
         folder = RunFolder(self.run, self.parser.dump(self.config, skip_none=False), checkpoints)
-        pages = TensorBoardPages(self._hyperparameters())
+        pages = TensorBoardPages(hyperparameters(self.config))
         callbacks: list[Callback] = [EpochLines(), pages, checkpoints, folder]
+        trace = self.config_init.trace
+        if trace.level is not None:
+            path = self.run / "trace.jsonl"
+            callbacks.append(TraceCallback(path, "network", level=trace.level, tensors_at=trace.tensors_at))
         if config.early_stopping.patience is not None:
             callbacks.append(EarlyStoppingCallback(**vars(config.early_stopping), check_on_train_epoch_end=False))
         return {"logger": logger, "callbacks": [*(config.trainer.callbacks or []), *callbacks]}
-
-    def _hyperparameters(self) -> dict[str, Any]:
-        """What TensorBoard's hparams page shows: the keys that people vary, flat."""
-        config = self.config
-        chosen: dict[str, Any] = {"batch_size": config.data.batch_size, "max_tokens": config.data.max_tokens}
-        chosen |= {f"tokenizer.{key}": value for key, value in vars(config.data.tokenizer).items()}
-        for group in ("network", "optimizer", "lr_scheduler"):
-            part = config.model[group]
-            if part is not None:
-                chosen[group] = part.class_path.rpartition(".")[2]
-                chosen |= {f"{group}.{key}": value for key, value in vars(part.get("init_args") or {}).items()}
-        chosen |= {key: config.trainer[key] for key in ("precision", "accumulate_grad_batches", "gradient_clip_val")}
-        chosen |= {"label_smoothing": config.model.label_smoothing, "seed": config.seed_everything}
-        return {key: value if isinstance(value, int | float | str) else str(value) for key, value in chosen.items()}
 
 
 def main(command: str, arguments: Sequence[str]) -> int:
@@ -161,13 +153,11 @@ def _fit(arguments: Sequence[str]) -> int:
     except UserError:
         cli.discard_run()
         raise
-    console = Console(highlight=False, soft_wrap=True)
+    console = terminal()
     for callback in cli.trainer.callbacks:  # type: ignore[attr-defined]
         if isinstance(callback, BestAndLast) and callback.best_epoch >= 0:
-            console.print(
-                f"best: {callback.best} ({callback.config.monitor} {callback.best_value:.4f} "
-                f"after epoch {callback.best_epoch + 1})"
-            )
+            best = (callback.best, callback.config.monitor, callback.best_value, callback.best_epoch)
+            console.print(best_line(*best))
     console.print(f"look at it: make tensorboard, or tensorboard --logdir {cli.root}")
     return 0
 
@@ -189,53 +179,34 @@ def _evaluate(command: str, arguments: Sequence[str]) -> int:
         split = "val" if command == "validate" else "test"
         raise UserError(f"trainer.limit_{split}_batches: 0 leaves no row to evaluate")
     labels = [str(label) for label in cli.model.vocabulary.labels]
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(figures_table(f"{command}: {path}", figures, labels))
-    num_examples = sum(figures.support)
-    console.print(f"{num_examples:,} rows in {seconds:.2f} s, {num_examples / seconds:,.0f} rows per second")
+    print_evaluation(f"{command}: {path}", figures, labels, seconds)
     return 0
 
 
 def _predict(arguments: Sequence[str]) -> int:
+    found, cli = probabilities(arguments)
+    write_predictions(found, cli.model.vocabulary.labels, cli.config.output)
+    return 0
+
+
+def probabilities(arguments: Sequence[str]) -> tuple[Tensor, Cli]:
+    """What `predict` computes: class probabilities in input order, (N, C) float32."""
     cli, path = _cli_for_checkpoint("predict", arguments)
     batches: Any = cli.trainer.predict(cli.model, datamodule=cli.datamodule, ckpt_path=path, weights_only=True)
     if not batches:
         raise UserError("trainer.limit_predict_batches: 0 leaves no row to label")
-    write_predictions(torch.cat(batches).cpu(), cli.model.vocabulary.labels, cli.config.output)
-    return 0
+    return torch.cat(batches).cpu(), cli
 
 
 def _cli_for_checkpoint(command: str, arguments: Sequence[str]) -> tuple[Cli, Path]:
     """The command's parts, with network and vocabulary as the checkpoint has them."""
-    arguments, path = _with_saved_config(arguments)
+    arguments, path = with_saved_config(arguments)
     cli = Cli(command, arguments)
-    path = cli.config.ckpt_path or path
-    if path is None:
-        path = best_checkpoint(cli.root)
-        print(f"checkpoint: {path}", file=sys.stderr)
+    path = cli.config.ckpt_path or path or newest_best(cli.root)
     content = read_checkpoint(path)
     cli.model.recipe.network = network_from(content["classifier"]["network"])
     cli.datamodule.rows.take_vocabulary(content)
     return cli, Path(path)
-
-
-def _with_saved_config(arguments: Sequence[str]) -> tuple[Sequence[str], Path | None]:
-    """Without --config, the configuration is the one saved with the checkpoint's run, or what the file itself says.
-
-    Returns the completed arguments, and the checkpoint where it was looked up here.
-    """
-    values = {option.key: option.value for option in options(arguments)}
-    if "config" in values or any(argument.partition("=")[0] in SHOWN for argument in arguments):
-        return arguments, None
-    given = values.get("ckpt_path")
-    path = Path(given) if given else best_checkpoint(Path(values.get("trainer.default_root_dir") or ROOT))
-    if not given:
-        print(f"checkpoint: {path}", file=sys.stderr)
-    saved = path.parent.parent / "config.yaml"
-    if saved.is_file():
-        return ["--config", str(saved), *arguments], path
-    network = json.dumps(read_checkpoint(path)["classifier"]["network"])
-    return [f"--model.network={network}", "--model.optimizer=torch.optim.AdamW", *arguments], path
 
 
 def _runs_on_cpu(accelerator: str) -> bool:

@@ -18,7 +18,8 @@ from torchmetrics import Metric
 from torchmetrics.classification import MulticlassConfusionMatrix
 
 from project.task.batch import Batch
-from project.task.classifier import describe, start_from
+from project.task.checkpoint import describe
+from project.task.classifier import start_from
 from project.task.data import Data
 from project.task.objective import Figures, figures, loss_counts, normalise, summed_loss
 from project.task.plan import Plan
@@ -97,6 +98,7 @@ class LitClassifier(L.LightningModule):
         return Plan(
             num_examples=len(self.data.splits["train"]),
             batch_size=self.data.config.batch_size,
+            drop_last=self.data.config.drop_last,
             world_size=trainer.world_size,
             accumulate_grad_batches=trainer.accumulate_grad_batches,
             max_epochs=trainer.max_epochs,
@@ -189,7 +191,7 @@ class LitClassifier(L.LightningModule):
         """Turn the counts into `self.figures` and log them as `<split>/loss`, `/accuracy` and `/macro_f1`."""
         self.confusion_counts: Tensor = self.confusion.compute().cpu()
         self.figures = figures(self.confusion_counts, self.losses.compute().cpu())
-        scalars = {f"{split}/{name}": getattr(self.figures, name) for name in ("loss", "accuracy", "macro_f1")}
+        scalars = self.figures.logged(split)
         for name, value in scalars.items():  # for callbacks and the progress bar, in float64
             self.log(name, torch.tensor(value, dtype=torch.float64), prog_bar=True, logger=False, batch_size=1)
         self.log_at_step(scalars)

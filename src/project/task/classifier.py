@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,46 +12,11 @@ from torch import Tensor, nn
 
 from project.errors import UserError
 from project.task.batch import collate
+from project.task.checkpoint import read_checkpoint
 from project.task.dataset import Example, cut
-from project.task.recipe import describe_network, network_from
+from project.task.recipe import network_from
 from project.task.rows import Label
 from project.task.vocabulary import Vocabulary
-
-FORMAT = 1
-"""Version of what `describe` writes; a file of another version is refused."""
-
-
-def describe(factory: Any, network: nn.Module, vocabulary: Vocabulary, max_tokens: int) -> dict[str, Any]:
-    """What a checkpoint says of its classifier, beside `state_dict`: plain data only, so weights_only reads it."""
-    return {
-        "format": FORMAT,
-        "network": describe_network(factory, network),
-        "vocabulary": vocabulary.to_state(),
-        "max_tokens": int(max_tokens),  # jsonargparse may hand over a subclass of int, which weights_only refuses
-    }
-
-
-def read_checkpoint(path: str | Path) -> dict[str, Any]:
-    """The file's content, tensors on the CPU; loaded with weights_only, so nothing in it is executed.
-
-    Raises:
-        UserError: where the file is missing, damaged, or not a checkpoint of this project: one line that says so.
-    """
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such checkpoint") from None
-    except IsADirectoryError:
-        raise UserError(f"{path}: a folder, not a checkpoint; name a file such as {path}/best.ckpt") from None
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error).strip())
-        reason = re.split(r"[.:;]?\s*(?:\n|\. )", plain)[0][:120]  # torch goes on at length
-        raise UserError(f"{path}: cannot be read as a checkpoint, it is damaged or unsafe ({reason})") from None
-    if not isinstance(content, dict) or not isinstance(description := content.get("classifier"), Mapping):
-        raise UserError(f"{path}: not a checkpoint of this project (no `classifier` in it)")
-    if description.get("format") != FORMAT:
-        raise UserError(f"{path}: format {description.get('format')!r}, but this version reads format {FORMAT}")
-    return content
 
 
 @dataclass

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from project.config import DataConfig
 from project.errors import UserError
 from project.task.batch import collate
-from project.task.classifier import read_checkpoint
+from project.task.checkpoint import read_checkpoint
 from project.task.dataset import Example, JsonlDataset
 from project.task.order import OrderedBatches
 from project.task.rows import DataError, load_rows
@@ -70,13 +70,18 @@ class Data:
         return torch.bincount(labels, minlength=self.vocabulary.num_classes)
 
     def loader(self, split: str, *, rank: int = 0, world_size: int = 1) -> DataLoader[Example]:
-        """Micro-batches of one rank: train in the order of (seed, epoch), the others in the file's order."""
+        """Micro-batches of one rank: train in the order of (seed, epoch), the others whole and in the file's order."""
         dataset = self.splits[split]
-        seed = self.config.seed if split == "train" else None
+        training = split == "train"
         return DataLoader(
             dataset,
             batch_sampler=OrderedBatches(
-                len(dataset), self.config.batch_size, seed=seed, rank=rank, world_size=world_size
+                len(dataset),
+                self.config.batch_size,
+                seed=self.config.seed if training else None,
+                rank=rank,
+                world_size=world_size,
+                drop_last=self.config.drop_last and training,
             ),
             collate_fn=collate,
             num_workers=self.config.num_workers,

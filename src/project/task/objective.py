@@ -79,6 +79,15 @@ class Figures:
     f1: tuple[float, ...]
     support: tuple[int, ...]
 
+    def logged(self, split: str) -> dict[str, float]:
+        """The metrics that are logged, as `<split>/loss`, `/accuracy` and `/macro_f1`."""
+        return {f"{split}/{name}": getattr(self, name) for name in ("loss", "accuracy", "macro_f1")}
+
+    def metric(self, monitor: str) -> float:
+        """The value of a metric by the name under which it is logged, such as val/macro_f1."""
+        value: float = getattr(self, monitor.rpartition("/")[2])
+        return value
+
 
 def figures(confusion: Tensor, losses: Tensor) -> Figures:
     """Metrics from counts.

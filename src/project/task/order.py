@@ -39,12 +39,23 @@ class OrderedBatches:
         seed: seed of the order, or None for the file's order.
         rank: this process, 0 <= rank < world_size.
         world_size: number of processes that share each micro-batch.
+        drop_last: leave out an epoch's last micro-batch where it is not full on every rank.
     """
 
     def __init__(
-        self, num_examples: int, batch_size: int, *, seed: int | None, rank: int = 0, world_size: int = 1
+        self,
+        num_examples: int,
+        batch_size: int,
+        *,
+        seed: int | None,
+        rank: int = 0,
+        world_size: int = 1,
+        drop_last: bool = False,
     ) -> None:
         self.num_examples = num_examples
+        # No attribute `drop_last`: Lightning takes an object with that and `batch_size` for torch's BatchSampler and
+        # builds it anew for predictions, with arguments that this class does not have.
+        self.num_visited = num_examples - num_examples % (batch_size * world_size) if drop_last else num_examples
         self.batch_size = batch_size
         self.seed = seed
         self.rank = rank
@@ -61,7 +72,7 @@ class OrderedBatches:
         return self
 
     def __len__(self) -> int:
-        return -(-self.num_examples // (self.batch_size * self.world_size))
+        return -(-self.num_visited // (self.batch_size * self.world_size))
 
     def __iter__(self) -> Iterator[list[int]]:
         if self.seed is None:
@@ -69,5 +80,5 @@ class OrderedBatches:
         else:
             order = epoch_order(self.num_examples, self.seed, self.epoch)
         global_batch_size = self.batch_size * self.world_size
-        for start in range(0, self.num_examples, global_batch_size):
+        for start in range(0, self.num_visited, global_batch_size):
             yield order[start : start + global_batch_size][self.rank :: self.world_size].tolist()

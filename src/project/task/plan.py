@@ -23,6 +23,8 @@ class Plan:
     num_examples: int
     batch_size: int
     """Examples per micro-batch and rank."""
+    drop_last: bool = False
+    """Leave out an epoch's last micro-batch where it is not full on every rank."""
     world_size: int = 1
     accumulate_grad_batches: int = 1
     """Micro-batches per window; an epoch's last window may hold fewer."""
@@ -38,6 +40,12 @@ class Plan:
     """Epochs between validations; None: `val_check_interval` counts through epochs."""
 
     def __post_init__(self) -> None:
+        if self.drop_last and not self._num_available:
+            raise UserError(
+                f"data.drop_last: {self.num_examples} training rows do not fill one micro-batch of {self.batch_size} "
+                f"on each rank (world size {self.world_size}), which leaves nothing to train on; lower "
+                "data.batch_size or turn data.drop_last off"
+            )
         if self.num_micro_batches < 1:
             raise UserError(
                 f"trainer.limit_train_batches: {self.limit_train_batches} of {self._num_available} micro-batches "
@@ -53,7 +61,8 @@ class Plan:
 
     @property
     def _num_available(self) -> int:
-        return -(-self.num_examples // (self.batch_size * self.world_size))
+        num_full, num_left = divmod(self.num_examples, self.batch_size * self.world_size)
+        return num_full if self.drop_last or not num_left else num_full + 1
 
     @property
     def num_micro_batches(self) -> int:
@@ -64,7 +73,11 @@ class Plan:
 
     def closes_window(self, micro_batch: int) -> bool:
         """Whether an optimizer step follows micro-batch `micro_batch` (from 0) of an epoch."""
-        return (micro_batch + 1) % self.accumulate_grad_batches == 0 or micro_batch + 1 == self.num_micro_batches
+        return (micro_batch + 1) % self.accumulate_grad_batches == 0 or self.closes_epoch(micro_batch)
+
+    def closes_epoch(self, micro_batch: int) -> bool:
+        """Whether micro-batch `micro_batch` (from 0) is an epoch's last one."""
+        return micro_batch + 1 == self.num_micro_batches
 
     @property
     def num_validation_batches(self) -> int:

@@ -1,0 +1,99 @@
+"""The command `hand`: fit, validate, test and predict by hand, with the inputs and outputs of their twins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from project.errors import UserError
+from project.hand.fit import fit, seed_everything
+from project.hand.loop import evaluate, predict
+from project.hand.precision import forward_context, network_dtype, pick_device
+from project.hand.settings import Settings, read_settings
+from project.predictions import write_predictions
+from project.report import best_line, print_evaluation, terminal
+from project.saved import newest_best, with_saved_config
+from project.task.checkpoint import read_checkpoint
+from project.task.data import Data
+from project.task.objective import figures
+from project.task.recipe import check_compiler, network_from
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run `hand [fit|validate|test|predict] …`; without a word it fits. Returns the exit code."""
+    commands = {"fit": _fit, "validate": _evaluate, "test": _evaluate, "predict": _predict}
+    if not arguments or arguments[0] not in commands:
+        return _fit("fit", arguments)
+    return commands[arguments[0]](arguments[0], arguments[1:])
+
+
+def _fit(command: str, arguments: Sequence[str]) -> int:
+    settings = read_settings(command, arguments)
+    checkpoints = fit(settings).checkpoints
+    console = terminal()
+    if checkpoints is not None and checkpoints.best_epoch >= 0:
+        best = (checkpoints.best, checkpoints.config.monitor, checkpoints.best_value, checkpoints.best_epoch)
+        console.print(best_line(*best))
+    console.print(f"look at it: make tensorboard, or tensorboard --logdir {settings.root}")
+    return 0
+
+
+def _evaluate(command: str, arguments: Sequence[str]) -> int:
+    split = "val" if command == "validate" else "test"
+    settings, path, data, network = _restored(command, arguments)
+    batches, device, autocast = _batches(settings, data, split)
+    start_seconds = time.perf_counter()
+    counts = evaluate(network, batches, data.vocabulary.num_classes, device, autocast)
+    seconds = time.perf_counter() - start_seconds
+    labels = [str(label) for label in data.vocabulary.labels]
+    print_evaluation(f"{command}: {path}", figures(counts.confusion, counts.losses), labels, seconds)
+    return 0
+
+
+def _predict(command: str, arguments: Sequence[str]) -> int:
+    found, data, settings = probabilities(arguments)
+    write_predictions(found, data.vocabulary.labels, settings.output)
+    return 0
+
+
+def probabilities(arguments: Sequence[str]) -> tuple[Tensor, Data, Settings]:
+    """What `hand predict` computes: class probabilities in input order, (N, C) float32."""
+    settings, _, data, network = _restored("predict", arguments)
+    batches, device, autocast = _batches(settings, data, "predict")
+    return predict(network, batches, device, autocast), data, settings
+
+
+def _restored(command: str, arguments: Sequence[str]) -> tuple[Settings, Path, Data, nn.Module]:
+    """Settings, checkpoint, rows and the network with the checkpoint's weights."""
+    arguments, path = with_saved_config(arguments)
+    settings = read_settings(command, arguments)
+    path = Path(settings.ckpt_path or path or newest_best(settings.root))
+    content = read_checkpoint(path)
+    seed_everything(settings.seed)
+    data = Data(settings.data)
+    data.take_vocabulary(content)
+    settings.recipe.network = network_from(content["classifier"]["network"])
+    network = settings.recipe.build_network(data.vocabulary.num_tokens, data.vocabulary.num_classes)
+    network.load_state_dict(content["state_dict"])
+    if settings.recipe.compile:
+        check_compiler()
+        network.compile()
+    device = pick_device(settings.trainer.accelerator)
+    return settings, path, data, network.to(device, network_dtype(settings.trainer.precision or "32-true"))
+
+
+def _batches(settings: Settings, data: Data, split: str) -> tuple[Any, Any, Any]:
+    """The split's micro-batches within the trainer's limit, the device, and the context of a forward pass."""
+    data.open_split(split)
+    loader = data.loader(split)
+    num_batches = settings.trainer.num_evaluation_batches(split, len(loader))
+    if num_batches == 0:
+        work = "label" if split == "predict" else "evaluate"
+        raise UserError(f"trainer.limit_{split}_batches: 0 leaves no row to {work}")
+    device = pick_device(settings.trainer.accelerator)
+    return islice(loader, num_batches), device, forward_context(settings.trainer.precision or "32-true", device)

@@ -1,0 +1,118 @@
+"""What a run shows and leaves behind: lines in the terminal, TensorBoard, its folder; the same tags as `fit`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+from torch.utils.tensorboard import SummaryWriter
+
+from project.hand.checkpoint import BestAndLast
+from project.hand.loop import Counts, Interval, Training
+from project.hand.settings import Settings
+from project.report import Mistake, confusion_figure, epoch_line, fresh_line, mistakes_table, terminal, training_line
+from project.runs import mark_finished, summary
+from project.task.batch import Batch
+from project.task.data import Data
+from project.task.objective import Figures
+
+
+class Log:
+    """A run's lines, curves and folder.
+
+    Args:
+        folder: the run's folder; None for a rehearsal, which prints its lines and writes nothing.
+    """
+
+    def __init__(self, folder: Path | None, settings: Settings, training: Training, data: Data) -> None:
+        self.folder = folder
+        self.settings = settings
+        self.training = training
+        self.data = data
+        self.console = terminal()
+        self.train_loss: float | None = None
+        """The last one that was logged."""
+        self.num_rows = 0
+        """Rows trained on, up to the last logged step."""
+        self._open = ExitStack()
+        self._writer: SummaryWriter | None = None
+
+    def start(self, left_fresh: list[str]) -> None:
+        """Say how much there is to do, save what describes the run, and start the clock."""
+        self.console.print(training_line(self.training.network, self.training.plan))
+        if left_fresh:
+            self.console.print(fresh_line(left_fresh))
+        if self.folder is not None:
+            (self.folder / "config.yaml").write_text(self.settings.yaml, encoding="utf-8")
+            self.data.vocabulary.tokenizer.save(self.folder / "tokenizer.json")
+            self._writer = self._open.enter_context(SummaryWriter(str(self.folder)))
+        self.start_seconds = time.perf_counter()
+
+    def shown(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """The epoch's micro-batches, with a progress bar on a terminal."""
+        if self.settings.trainer.enable_progress_bar is False or not sys.stderr.isatty():
+            yield from batches
+            return
+        with Progress(console=Console(stderr=True), transient=True) as progress:
+            title = f"epoch {self.training.epoch + 1}"
+            yield from progress.track(batches, total=self.training.plan.num_micro_batches, description=title)
+
+    def trained(self) -> None:
+        """At a logged optimizer step, write the interval since the last one; the loss is read off the device here."""
+        run = self.training
+        interval, run.interval = run.interval, Interval(run.interval.loss.new_zeros(()))
+        self.num_rows += interval.num_examples
+        self.train_loss = float(interval.loss) / interval.num_examples
+        assert interval.grad_norm is not None
+        self._scalars(
+            {"train/loss": self.train_loss, "train/grad_norm": float(interval.grad_norm), "train/lr": interval.lr}
+        )
+
+    def validated(self, figures: Figures, counts: Counts, mistakes: list[Mistake]) -> None:
+        """Print the validation's line; write its metrics, picture and page."""
+        run = self.training
+        seconds = time.perf_counter() - self.start_seconds
+        self.console.print(epoch_line(run.epoch, run.step, self.train_loss, figures, seconds))
+        self._scalars(figures.logged("val"))
+        if self._writer is not None:
+            labels = [str(label) for label in self.data.vocabulary.labels]
+            figure = confusion_figure(counts.confusion, labels)
+            self._writer.add_figure("val/confusion", figure, run.step)
+            page = mistakes_table(mistakes, labels, self.data.splits["val"].text)
+            self._writer.add_text("val/misclassified", page, run.step)
+
+    def finish(self, figures: Figures | None, checkpoints: BestAndLast | None) -> None:
+        """Write the hyperparameters beside the last validation's metrics, and mark the run as finished."""
+        seconds = time.perf_counter() - self.start_seconds
+        if self._writer is None or self.folder is None or checkpoints is None:
+            return
+        final = {} if figures is None else figures.logged("val")
+        metrics = {f"final/{name}": value for name, value in final.items()}
+        self._writer.add_hparams(self.settings.hyperparameters, metrics, run_name=".")
+        mark_finished(
+            self.folder,
+            summary(
+                num_rows=self.num_rows + self.training.interval.num_examples,
+                num_train_rows=self.training.plan.num_examples,
+                step=self.training.step,
+                seconds=seconds,
+                monitor=checkpoints.config.monitor,
+                best_value=checkpoints.best_value,
+                best_epoch=checkpoints.best_epoch,
+            ),
+        )
+
+    def close(self) -> None:
+        """Write what waits: curves and trace."""
+        self._open.close()
+        self.training.trace.close()
+
+    def _scalars(self, scalars: dict[str, float]) -> None:
+        if self._writer is not None:
+            for name, value in scalars.items():
+                self._writer.add_scalar(name, value, self.training.step)

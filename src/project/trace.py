@@ -1,0 +1,277 @@
+"""What each step of a training run leaves behind, as JSON lines, so that two runs can be held against each other.
+
+A trace is a header and one record a line: an epoch's start, a micro-batch, an optimizer step, an evaluation, a
+checkpoint. A record holds **stages**, in the order in which they happen; a stage holds quantities. Where two traces
+first differ in a stage is where the runs parted. docs/traces.md describes the format and shows both ways of writing
+one: a few calls of `Tracer` in a loop written by hand, and a callback for Lightning.
+
+A number is written as a hexadecimal float, so no bit is lost; a tensor as a digest of its bits and its norm.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from project.errors import UserError
+
+FORMAT = 1
+"""Version of the format; a reader refuses another."""
+
+Level = Literal["cheap", "full"]
+
+STAGES = (
+    "data",
+    "rng",
+    "forward",
+    "backward",
+    "reduce",
+    "unscale",
+    "normalise",
+    "clip",
+    "optimizer",
+    "scheduler",
+    "evaluation",
+    "checkpoint",
+)
+"""In the order in which a step goes through them."""
+
+FLUSH_AFTER = 256
+"""Records that wait before they are written, so that losses are read off the device together."""
+
+
+class Tracer:
+    """Writes a trace; in a training loop, one call per stage.
+
+    Level `cheap` writes example ids, counts, losses and learning rates; it reads losses late and costs little. Level
+    `full` adds the random state, and digests and norms of gradients, parameters, buffers and optimizer state: it
+    copies all of them to the CPU at every stage.
+
+    Args:
+        path: the file to write; None writes nothing, and each call returns at once.
+        network: whose parameters and buffers are looked at, under their own names.
+        optimizer: whose state and learning rates are looked at.
+        level: how much is written.
+        source: who trains, in words, for the header.
+        tensors_at: number of the record (from 0) whose tensors are saved whole, beside the trace as `<name>.pt`.
+
+    Raises:
+        UserError: where the file cannot be made.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | None,
+        network: nn.Module | None = None,
+        optimizer: Optimizer | None = None,
+        *,
+        level: Level = "full",
+        source: str = "",
+        tensors_at: int | None = None,
+    ) -> None:
+        self.network = network
+        self.optimizer = optimizer
+        self.level = level
+        self.tensors_at = tensors_at
+        self._is_on = path is not None
+        self._is_full = self._is_on and level == "full"
+        self._records: list[dict[str, Any]] = []
+        self._num_written = 0
+        self._whole: dict[str, dict[str, Tensor]] = {}
+        if path is not None:
+            self.path = Path(path)
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self.path.open("wb")
+            except OSError as error:
+                raise UserError(f"{path}: the trace cannot be written here ({error.strerror})") from None
+            device = next((str(parameter.device) for parameter in network.parameters()), "") if network else ""
+            header = {"kind": "trace", "format": FORMAT, "level": level, "source": source}
+            self._write({**header, "torch": str(torch.__version__), "device": device})
+
+    # Records. Each call opens one; the stages that follow belong to it.
+
+    def epoch(self, epoch: int) -> None:
+        """An epoch starts."""
+        if self._is_on:
+            self._open("epoch", epoch=epoch)
+            self._add("scheduler", learning_rates=self._learning_rates())
+
+    def micro_batch(self, epoch: int, micro_batch: int, step: int, ids: Any = None, inputs: Iterable[Any] = ()) -> None:
+        """A micro-batch has arrived and nothing was computed yet: stages data and rng.
+
+        Args:
+            epoch: from 0.
+            micro_batch: its number in the epoch, from 0.
+            step: number of the optimizer step, from 0, that its window ends with.
+            ids: which examples it holds: a tensor, or a list of numbers or strings.
+            inputs: what the network is fed; the tensors among it are digested.
+        """
+        if not self._is_on:
+            return
+        self._open("micro_batch", epoch=epoch, micro_batch=micro_batch, step=step)
+        self._add("data", **({} if ids is None else {"ids": ids}))
+        if self._is_full:
+            tensors = {str(position): value for position, value in enumerate(inputs) if isinstance(value, Tensor)}
+            self._add("data", inputs=self._look("data", tensors))
+            self._add("rng", **random_digests())
+
+    def forward(self, loss: Tensor, num_examples: int) -> None:
+        """The loss is there, and nothing went backward yet; stage forward, with the network's buffers."""
+        if self._is_on:
+            self._add("forward", loss=loss.detach().clone(), num_examples=num_examples)
+        if self._is_full and self.network is not None:
+            self._add("forward", buffers=self._look("forward", dict(self.network.named_buffers())))
+
+    def optimizer_step(self, epoch: int, step: int) -> None:
+        """A window is complete: what follows belongs to optimizer step `step`, from 0."""
+        if self._is_on:
+            self._open("step", epoch=epoch, step=step)
+
+    def gradients(self, stage: str, **counts: float) -> None:
+        """Look at the gradients as they are after `stage`: backward, reduce, unscale, normalise or clip."""
+        if self._is_on and counts:
+            self._add(stage, **counts)
+        if self._is_full and self.network is not None:
+            gradients = {name: p.grad for name, p in self.network.named_parameters() if p.grad is not None}
+            self._add(stage, norm=self._total_norm(), gradients=self._look(stage, gradients))
+
+    def optimizer_stepped(self, *, skipped: bool = False, scale: float = 1.0) -> None:
+        """The update is done, or was skipped for an overflow; `scale` is the gradient scaler's from now on."""
+        if self._is_on:
+            self._add("optimizer", skipped=skipped, scale=float(scale))
+        if self._is_full and self.network is not None:
+            parameters = dict(self.network.named_parameters())
+            state = {} if self.optimizer is None else optimizer_tensors(self.optimizer, self.network)
+            self._add("optimizer", parameters=self._look("optimizer", parameters))
+            self._add("optimizer", state=self._look("optimizer", state))
+
+    def scheduler_stepped(self) -> None:
+        """The scheduler advanced, or did not: the learning rates of the next step."""
+        if self._is_on:
+            self._add("scheduler", learning_rates=self._learning_rates())
+
+    def evaluation(self, epoch: int, step: int, metrics: Mapping[str, float]) -> None:
+        """An evaluation ended with these metrics; `step` counts the optimizer steps before it."""
+        if self._is_on:
+            self._open("evaluation", epoch=epoch, step=step)
+            self._add("evaluation", **{name: float(value) for name, value in sorted(metrics.items())})
+
+    def checkpoint(self, step: int, state_dict: Mapping[str, Tensor]) -> None:
+        """These weights and buffers are saved; `step` counts the optimizer steps before."""
+        if self._is_on:
+            self._open("checkpoint", step=step)
+            names = sorted(state_dict)
+            self._add("checkpoint", state_dict=self._look("checkpoint", state_dict) if self._is_full else names)
+
+    def close(self) -> None:
+        """Write what waits."""
+        if self._is_on:
+            self.flush()
+            self._file.close()
+            self._is_on = self._is_full = False
+
+    def flush(self) -> None:
+        """Write the records that wait; losses are read off the device here."""
+        for record in self._records:
+            self._write(_plain(record))
+        self._records.clear()
+        self._file.flush()
+        if self._whole:
+            torch.save(self._whole, self.path.with_suffix(".pt"))
+
+    # How things are looked at.
+
+    def _open(self, kind: str, **position: int) -> None:
+        if len(self._records) >= FLUSH_AFTER:
+            self.flush()
+        self._num_written += 1
+        self._records.append({"kind": kind, **position, "stages": {}})
+
+    def _add(self, stage: str, **quantities: Any) -> None:
+        self._records[-1]["stages"].setdefault(stage, {}).update(quantities)
+
+    def _look(self, stage: str, tensors: Mapping[str, Tensor]) -> dict[str, list[Any]]:
+        """Digest and norm of each tensor; whole copies of them where this is the record that is wanted."""
+        if self._num_written - 1 == self.tensors_at:
+            copies = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+            self._whole.setdefault(stage, {}).update(copies)
+        return {name: [digest(tensor), norm(tensor)] for name, tensor in tensors.items()}
+
+    def _total_norm(self) -> Tensor:
+        assert self.network is not None
+        parameters: Iterable[Tensor] = self.network.parameters()
+        if self.optimizer is not None:  # in its order, as a clipping norm is summed: another changes the last bit
+            parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        return nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+
+    def _learning_rates(self) -> list[float]:
+        return [] if self.optimizer is None else [float(group["lr"]) for group in self.optimizer.param_groups]
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._file.write(msgspec.json.encode(line) + b"\n")
+
+
+OFF = Tracer(None)
+"""Writes nothing."""
+
+
+def digest(tensor: Tensor) -> str:
+    """16 hexadecimal digits that stand for the tensor's dtype, shape and bits."""
+    tensor = tensor.detach().cpu().contiguous()
+    found = hashlib.blake2b(f"{tensor.dtype} {tuple(tensor.shape)}".encode(), digest_size=8)
+    found.update(tensor.flatten().view(torch.uint8).numpy().data)
+    return found.hexdigest()
+
+
+def norm(tensor: Tensor) -> Tensor:
+    """The tensor's 2-norm, () float32, or float64 for a float64 tensor."""
+    floating = tensor.detach() if tensor.dtype == torch.float64 else tensor.detach().float()
+    found: Tensor = torch.linalg.vector_norm(floating)
+    return found
+
+
+def random_digests() -> dict[str, str]:
+    """Digests of the states of the random generators: Python's, NumPy's, torch's, and each CUDA device's."""
+    kind, keys, *position = numpy.random.get_state(legacy=True)
+    states = {
+        "python": repr(random.getstate()).encode(),
+        "numpy": f"{kind} {position}".encode() + numpy.asarray(keys).tobytes(),
+        "torch": torch.get_rng_state().numpy().tobytes(),
+    }
+    for device in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        states[f"cuda:{device}"] = torch.cuda.get_rng_state(device).numpy().tobytes()
+    return {name: hashlib.blake2b(state, digest_size=8).hexdigest() for name, state in states.items()}
+
+
+def optimizer_tensors(optimizer: Optimizer, network: nn.Module) -> dict[str, Tensor]:
+    """The optimizer's state by parameter name and entry, such as `head.weight.exp_avg`; numbers become tensors."""
+    names: dict[Tensor, str] = {parameter: name for name, parameter in network.named_parameters()}
+    return {
+        f"{names[parameter]}.{entry}": torch.as_tensor(value)
+        for parameter, state in optimizer.state.items()
+        for entry, value in state.items()
+        if isinstance(value, Tensor | int | float)
+    }
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold: floats and floating scalars in hexadecimal, other tensors as lists."""
+    if isinstance(value, float):
+        return value.hex()
+    if isinstance(value, Tensor):
+        return _plain(value.tolist())
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
