@@ -1,9 +1,9 @@
 """What each step of a training run leaves behind, as JSON lines, so that two runs can be held against each other.
 
-A trace is a header and one record a line: an epoch's start, a micro-batch, an optimizer step, an evaluation, a
-checkpoint. A record holds **stages**, in the order in which they happen; a stage holds quantities. Where two traces
-first differ in a stage is where the runs parted. docs/traces.md describes the format and shows both ways of writing
-one: a few calls of `Tracer` in a loop written by hand, and a callback for Lightning.
+A trace is a header and one record a line: a micro-batch, an optimizer step, an evaluation, a checkpoint. A record
+holds **stages**, in the order in which they happen; a stage holds quantities. Where two traces first differ in a stage
+is where the runs parted. docs/traces.md describes the format and shows both ways of writing one: a few calls of
+`Tracer` in a loop written by hand, and a callback for Lightning.
 
 A number is written as a hexadecimal float, so no bit is lost; a tensor as a digest of its bits and its norm.
 """
@@ -100,14 +100,8 @@ class Tracer:
 
     # Records. Each call opens one; the stages that follow belong to it.
 
-    def epoch(self, epoch: int) -> None:
-        """An epoch starts."""
-        if self._is_on:
-            self._open("epoch", epoch=epoch)
-            self._add("scheduler", learning_rates=self._learning_rates())
-
     def micro_batch(self, epoch: int, micro_batch: int, step: int, ids: Any = None, inputs: Iterable[Any] = ()) -> None:
-        """A micro-batch has arrived and nothing was computed yet: stages data and rng.
+        """A micro-batch has arrived and nothing was computed yet: stages data and rng, and the learning rates so far.
 
         Args:
             epoch: from 0.
@@ -120,6 +114,7 @@ class Tracer:
             return
         self._open("micro_batch", epoch=epoch, micro_batch=micro_batch, step=step)
         self._add("data", **({} if ids is None else {"ids": ids}))
+        self._add("scheduler", learning_rates=self._learning_rates())
         if self._is_full:
             tensors = {str(position): value for position, value in enumerate(inputs) if isinstance(value, Tensor)}
             self._add("data", inputs=self._look("data", tensors))

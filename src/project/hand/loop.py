@@ -77,7 +77,6 @@ class Training:
 def train_epoch(training: Training, batches: Iterable[Batch]) -> Iterator[int]:
     """Train one epoch; yields the number of each micro-batch that is done, so that the caller can validate and log."""
     run, plan, trace = training, training.plan, training.trace
-    trace.epoch(run.epoch)
     for micro_batch, batch in enumerate(islice(batches, plan.num_micro_batches)):
         run.network.train()
         batch = to_device(batch, run.device)

@@ -76,10 +76,6 @@ class TraceCallback(Callback):
         self._look_around_training_step(pl_module)
         self._look_around_clipping(pl_module)
 
-    def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """An epoch starts."""
-        self.trace.epoch(trainer.current_epoch)
-
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
     ) -> None:

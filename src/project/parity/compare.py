@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from project.parity.ulp import ulp_distance, ulp_distances
 from project.trace import FORMAT, STAGES
 
 POSITION = ("kind", "epoch", "micro_batch", "step")
-FIRST_STAGE = {"epoch": "data", "micro_batch": "data", "step": "optimizer"}
+FIRST_STAGE = {"micro_batch": "data", "step": "optimizer"}
 """Stage at which two runs part where one of them lacks a record of this kind; other kinds are stages themselves."""
 
 
@@ -188,16 +188,29 @@ def _position(record: dict[str, Any]) -> dict[str, Any]:
     return {key: record[key] for key in POSITION if key in record}
 
 
-def _missing(left: list[tuple[int, dict[str, Any]]], right: list[tuple[int, dict[str, Any]]]) -> Divergence:
-    """One trace lacks a record that the other has: the one that does not come later."""
-    lacks_b = bool(left) and (not right or _position(left[0][1]) not in [_position(record) for _, record in right])
-    number, record = left[0] if lacks_b else right[0]
+def _missing(left: Sequence[tuple[int, dict[str, Any]]], right: Sequence[tuple[int, dict[str, Any]]]) -> Divergence:
+    """Both go on, but not with the same record: one lacks what the other has."""
+    b_lacks_it = not right or (bool(left) and _comes_first([r for _, r in left], [r for _, r in right]))
+    number, record = left[0] if b_lacks_it else right[0]
     position = _position(record)
-    what = " ".join(f"{key} {value}" if key != "kind" else str(value) for key, value in position.items())
-    difference = Difference("record", what, "missing") if lacks_b else Difference("record", "missing", what)
+    what = ", ".join(f"{key} {value}" for key, value in position.items())
+    difference = Difference("record", what, "missing") if b_lacks_it else Difference("record", "missing", what)
     kind = position["kind"]
-    numbers = (number, -1) if lacks_b else (-1, number)
+    numbers = (number, -1) if b_lacks_it else (-1, number)
     return Divergence(FIRST_STAGE.get(kind, kind), position, [difference], numbers)
+
+
+def _comes_first(left: Sequence[dict[str, Any]], right: Sequence[dict[str, Any]]) -> bool:
+    """Whether it is the right trace that lacks the left one's first record, and not the other way round.
+
+    Of two kinds, the one that the other trace reaches later, or never, is the one that it lacks here.
+    """
+    one, other = left[0], right[0]
+    if one["kind"] == other["kind"]:
+        return [one.get(key, 0) for key in POSITION[1:]] < [other.get(key, 0) for key in POSITION[1:]]
+    until_one = next((place for place, record in enumerate(right) if record["kind"] == one["kind"]), len(right))
+    until_other = next((place for place, record in enumerate(left) if record["kind"] == other["kind"]), len(left))
+    return until_one > until_other
 
 
 def _tensor_differences(
