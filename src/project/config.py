@@ -111,4 +111,13 @@ def hyperparameters(config: Namespace) -> dict[str, int | float | str]:
             chosen |= {f"{group}.{key}": value for key, value in vars(part.get("init_args") or {}).items()}
     chosen |= {key: config.trainer[key] for key in ("precision", "accumulate_grad_batches", "gradient_clip_val")}
     chosen |= {"label_smoothing": config.model.label_smoothing, "seed": config.seed_everything}
-    return {key: value if isinstance(value, int | float | str) else str(value) for key, value in chosen.items()}
+    return {key: _plain(value) for key, value in chosen.items()}
+
+
+def _plain(value: Any) -> int | float | str:
+    """jsonargparse hands over subclasses of int and float, which TensorBoard would take for text."""
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    return float(value) if isinstance(value, float) else str(value)

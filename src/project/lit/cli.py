@@ -124,6 +124,7 @@ class Cli(LightningCLI):
         logger = config.trainer.logger
         if logger in (None, True):
             logger = TensorBoardLogger(self.root, name=config.name, version=self.run.name, default_hp_metric=False)
+            logger.hparams.update(hyperparameters(self.config))  # for hparams.yaml, which is written once and early
         checkpoints = BestAndLast(self.run / "checkpoints", config.checkpoint)
         folder = RunFolder(self.run, self.parser.dump(self.config, skip_none=False), checkpoints)
         pages = TensorBoardPages(hyperparameters(self.config))

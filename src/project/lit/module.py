@@ -194,7 +194,8 @@ class LitClassifier(L.LightningModule):
         scalars = self.figures.logged(split)
         for name, value in scalars.items():  # for callbacks and the progress bar, in float64
             self.log(name, torch.tensor(value, dtype=torch.float64), prog_bar=True, logger=False, batch_size=1)
-        self.log_at_step(scalars)
+        if not self.trainer.sanity_checking:
+            self.log_at_step(scalars)
         self.confusion.reset()
         self.losses.reset()
 

@@ -1,0 +1,22 @@
+"""docs/parity.md says what the code does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from parity.mistakes import MISTAKES
+from project.parity.stages import USUAL_CAUSES
+
+LINES = (Path(__file__).parents[2] / "docs" / "parity.md").read_text(encoding="utf-8").splitlines()
+
+
+def test_every_mistake_stands_in_the_table_with_its_stage() -> None:
+    begin = LINES.index("| mistake | stage |") + 2
+    rows = LINES[begin : begin + len(MISTAKES)]
+    assert rows == [f"| {mistake.name} | {mistake.stage} |" for mistake in MISTAKES]
+
+
+def test_every_stage_stands_in_the_table_with_its_causes() -> None:
+    rows = {line.split(" | ")[0].removeprefix("| "): line for line in LINES if line.count(" | ") == 2}
+    for stage, causes in USUAL_CAUSES.items():
+        assert rows[stage].endswith(f"| {causes} |")

@@ -1,0 +1,63 @@
+"""The twins are equal in every bit: a selection of the parity matrix in which all pairs of two axes' values meet.
+
+`make parity` runs the full product as well. Compiled cells take processes of their own, as `compare` does.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+import torch
+
+from parity_matrix import AXES, NUM_TRAIN, Cell, fault, options, pairs, product
+from project.parity.cli import compare_twins
+from project.parity.compare import EXACT
+from project.parity.twins import run
+from tiny_corpus import Corpus, write_corpus
+
+COMPILED: list[Cell] = [{"precision": "bf16-mixed", "accumulation": "3", "clipping": "norm", "compile": "on"}]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return write_corpus(tmp_path_factory.mktemp("matrix"), num_train=NUM_TRAIN)
+
+
+def arguments(corpus: Corpus, cell: Cell) -> list[str]:
+    epochs = 6 if cell["precision"] == "16-mixed" else 2  # float16 needs some to get over its overflows
+    sizes = [f"--trainer.max_epochs={epochs}", "--data.batch_size=4", "--trainer.accelerator=cpu"]
+    return [*options(cell), *corpus.arguments, *sizes, "--trace.level=full"]
+
+
+# torch's word to a per-epoch schedule of which every step so far overflowed.
+@pytest.mark.filterwarnings("ignore:Detected call of .lr_scheduler.step")
+@pytest.mark.parametrize("cell", pairs(), ids=lambda cell: ", ".join(cell.values()))
+def test_cell_is_equal(cell: Cell, corpus: Corpus, tmp_path: Path) -> None:
+    hand, lit = (run(twin, tmp_path, arguments(corpus, cell)) for twin in ("hand", "lit"))
+    assert fault(cell, hand, lit) is None
+
+
+@pytest.mark.parametrize("cell", COMPILED, ids=lambda cell: ", ".join(cell.values()))
+def test_compiled_cell_is_equal(cell: Cell, corpus: Corpus, tmp_path: Path) -> None:
+    report = compare_twins(arguments(corpus, cell), tmp_path, EXACT)
+    assert report.is_equal, report.divergence
+    assert report.num_records > 0
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+@pytest.mark.parametrize("precision", AXES["precision"])
+def test_cell_is_equal_on_cuda(precision: str, corpus: Corpus, tmp_path: Path) -> None:
+    cell = {"precision": precision, "accumulation": "3", "clipping": "norm"}
+    on_cuda = [*arguments(corpus, cell), "--trainer.accelerator=cuda", "--trainer.deterministic=true"]
+    hand, lit = (run(twin, tmp_path, on_cuda) for twin in ("hand", "lit"))
+    assert fault(cell, hand, lit) is None
+
+
+def test_the_product_is_full_and_the_pairs_are_all_there() -> None:
+    assert len({tuple(cell.items()) for cell in product()}) == 4 * 4 * 3 * 2
+    axes = [axis for axis in AXES if axis != "compile"]
+    for one, other in itertools.combinations(axes, 2):
+        met = {(cell[one], cell[other]) for cell in pairs()}
+        assert met == set(itertools.product(AXES[one], AXES[other]))
