@@ -4,7 +4,7 @@ BIN := .venv/bin
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: fit test setup lint types unit tensorboard corpus
+.PHONY: fit test setup lint types unit tensorboard corpus parity
 
 fit: setup
 	$(BIN)/python -m project fit --config configs/default.yaml
@@ -27,6 +27,10 @@ unit: setup
 
 tensorboard: setup
 	$(BIN)/tensorboard --logdir runs --host localhost
+
+# Every cell of the matrix, compiled ones too: takes long; docs/parity.md holds the figures.
+parity: setup
+	$(BIN)/python scripts/parity_matrix.py
 
 corpus: setup
 	$(BIN)/python scripts/make_corpus.py

@@ -122,3 +122,14 @@ def test_a_reader_that_stops_early_ends_the_command_quietly() -> None:
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait(timeout=60) == 141
+
+
+@pytest.mark.parametrize("command", ["fit", "hand"])
+def test_help_names_our_networks_and_not_every_module(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([command, "--help"])
+    assert stopped.value.code == 0
+    shown = capsys.readouterr().out
+    assert "project.task.network.TextCNN" in shown
+    assert "torch.nn.Identity" not in shown
+    assert ("--trainer.strategy" in shown) == (command == "fit")

@@ -80,3 +80,11 @@ def test_to_jsonl_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         "train.jsonl",
         "val.jsonl",
     ]
+
+
+def test_the_steps_side_by_side_are_the_code() -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    for block, file in zip(blocks, ("hand/loop.py", "lit/module.py"), strict=True):
+        source = (ROOT / "src" / "project" / file).read_text(encoding="utf-8")
+        for line in (line.strip() for line in block.splitlines()[1:]):
+            assert line.partition("  #")[0] in source, line

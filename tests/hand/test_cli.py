@@ -181,3 +181,16 @@ def test_the_saved_configuration_names_every_trainer_key(trained: Corpus) -> Non
     saved = [yaml.safe_load((run_of(trained, name) / "config.yaml").read_text()) for name in TWINS]
     assert saved[0]["trainer"].keys() == saved[1]["trainer"].keys()
     assert saved[0].keys() == saved[1].keys()
+
+
+def test_a_progress_bar_is_shown_on_a_terminal_only(
+    corpus: Corpus, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["hand", *options(corpus, "quiet")]) == 0
+    assert "epoch 1" not in capsys.readouterr().err
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert main(["hand", *options(corpus, "shown")]) == 0
+    assert "epoch 1" in capsys.readouterr().err
+    assert main(["hand", *options(corpus, "off"), "--trainer.enable_progress_bar=false"]) == 0
+    assert "epoch 1" not in capsys.readouterr().err

@@ -19,6 +19,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau, StepLR
 
 from project.__main__ import main
 from project.errors import UserError
+from project.lit.checkpoint import BestAndLast
 from project.lit.datamodule import JsonlDataModule
 from project.lit.module import LitClassifier
 from project.report import confusion_figure
@@ -424,3 +425,18 @@ def test_tensorboard_pages_tell_of_their_own_validation(corpus: Corpus, monkeypa
     hyperparameters = HParamsPluginData.FromString(content).session_start_info.hparams
     assert hyperparameters["seed"].number_value == 1
     assert hyperparameters["optimizer"].string_value == "AdamW"
+
+
+def test_a_run_is_finished_only_when_its_last_checkpoint_is_there(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two steps beyond the last validation, so that there is something left to save."""
+
+    def full(*arguments: Any) -> None:
+        raise UserError("the disk is full")
+
+    monkeypatch.setattr(BestAndLast, "on_train_end", full)
+    config = corpus.folder / "config.yaml"
+    config.write_text(CONFIG, encoding="utf-8")
+    assert main(["fit", "--config", str(config), *corpus.arguments, "--trainer.max_steps=9"]) == 2
+    assert not list((corpus.folder / "runs").rglob("finished.json"))

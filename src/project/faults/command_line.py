@@ -37,6 +37,7 @@ def check_arguments(parser: ArgumentParser, arguments: Sequence[str]) -> Namespa
         UserError: one line per fault, `file:line: key: what is wrong, what would be right`.
     """
     integers_first(parser)
+    name_own_networks(parser)
     if not any(argument in ("-h", "--help") or _asks_for_class_help(argument) for argument in arguments):
         faults = _faults(parser, arguments)
         if faults:
@@ -59,6 +60,13 @@ def integers_first(parser: ArgumentParser) -> None:
             others = [member for member in members if member is not int]
             others.insert(others.index(float), int)
             action._typehint = functools.reduce(operator.or_, others)  # type: ignore[attr-defined]
+
+
+def name_own_networks(parser: ArgumentParser) -> None:
+    """Let --help name this project's networks, where jsonargparse would list every class derived from Module."""
+    for action in parser._actions:
+        if action.dest == "model.network":
+            action.extra_help = lambda: ", such as project.task.network.TextCNN, .Pooling or .Transformer"  # type: ignore[attr-defined]
 
 
 def _asks_for_class_help(argument: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import SUPPRESS
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,12 +57,17 @@ def read_settings(command: str, arguments: Sequence[str]) -> Settings:
         UserError: every fault, one a line, with its place.
     """
     set_parsing_settings(docstring_parse_attribute_docstrings=True)
-    parser = ArgumentParser(prog=f"python -m project hand {command}", exit_on_error=False, allow_abbrev=False)
+    parser = ArgumentParser(
+        prog=f"python -m project hand {command}",
+        description="By a loop written by hand: hand [fit] trains; hand validate, hand test and hand predict evaluate.",
+        exit_on_error=False,
+        allow_abbrev=False,
+    )
     parser.add_argument("--config", action="config", help="A YAML file; later ones win.")
     parser.add_argument("--seed_everything", type=bool | int, default=0, help="Seed of everything random.")
     parser.add_class_arguments(TrainerConfig, "trainer")
     for key, accepted in OTHER_KEYS.items():
-        parser.add_argument(f"--trainer.{key}", type=Any, default=accepted[0], help="Not implemented by hand.")
+        parser.add_argument(f"--trainer.{key}", type=Any, default=accepted[0], help=SUPPRESS)
     parser.add_class_arguments(Recipe, "model")
     parser.add_class_arguments(DataConfig, "data")
     add_shared_arguments(parser, command)

@@ -121,8 +121,8 @@ class RunFolder(Callback):
         """Count the rows that were trained on."""
         self.num_rows += len(batch.labels)
 
-    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Write finished.json."""
+    def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Write finished.json; not in on_train_end, where the last checkpoint may still have to be written."""
         assert isinstance(pl_module, LitClassifier)
         mark_finished(
             self.run,
