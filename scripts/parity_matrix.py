@@ -129,7 +129,7 @@ def run_cells(twin: Twin, folder: Path, cells: Sequence[Cell], arguments: Sequen
 
 def fault(cell: Cell, hand: Path, lit: Path) -> str | None:
     """What is wrong with a cell: the twins differ, or float16 never overflowed although it was to be forced to."""
-    report = compare_paths(hand, lit, EXACT)
+    report = compare_paths(hand, lit, EXACT, alike=True)
     if not report.is_equal:
         stage = report.divergence.stage if report.divergence else "only in what was saved"
         return f"the twins differ, stage {stage}"

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self, get_args
 
 import msgspec
 import numpy
@@ -56,30 +56,34 @@ class Tracer:
     `full` adds the random state, and digests and norms of gradients, parameters, buffers and optimizer state: it
     copies all of them to the CPU at every stage.
 
+    Used as `with Tracer(…) as trace:` it is closed however the training ends; else call `close`.
+
     Args:
         path: the file to write; None writes nothing, and each call returns at once.
         network: whose parameters and buffers are looked at, under their own names.
-        optimizer: whose state and learning rates are looked at.
+        optimizer: whose state and learning rates are looked at; a list where there are several.
         level: how much is written.
         source: who trains, in words, for the header.
         tensors_at: number of the record (from 0) whose tensors are saved whole, beside the trace as `<name>.pt`.
 
     Raises:
-        UserError: where the file cannot be made.
+        UserError: where the file cannot be written, or there is no such level.
     """
 
     def __init__(
         self,
         path: str | Path | None,
         network: nn.Module | None = None,
-        optimizer: Optimizer | None = None,
+        optimizer: Optimizer | Sequence[Optimizer] | None = None,
         *,
         level: Level = "full",
         source: str = "",
         tensors_at: int | None = None,
     ) -> None:
+        if level not in get_args(Level):
+            raise UserError(f"trace: level {level!r}; there are {', '.join(get_args(Level))}")
         self.network = network
-        self.optimizer = optimizer
+        self.optimizers = [optimizer] if isinstance(optimizer, Optimizer) else list(optimizer or ())
         self.level = level
         self.tensors_at = tensors_at
         self._is_on = path is not None
@@ -89,14 +93,21 @@ class Tracer:
         self._whole: dict[str, dict[str, Tensor]] = {}
         if path is not None:
             self.path = Path(path)
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = self.path.open("wb")
-            except OSError as error:
-                raise UserError(f"{path}: the trace cannot be written here ({error.strerror})") from None
             device = next((str(parameter.device) for parameter in network.parameters()), "") if network else ""
             header = {"kind": "trace", "format": FORMAT, "level": level, "source": source}
-            self._write({**header, "torch": str(torch.__version__), "device": device})
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self.path.open("wb", buffering=0)
+            except OSError as error:
+                reason = f"{error.strerror}: {error.filename}"
+                raise UserError(f"{path}: the trace cannot be written here ({reason})") from None
+            self._write([{**header, "torch": str(torch.__version__), "device": device}])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # Records. Each call opens one; the stages that follow belong to it.
 
@@ -113,7 +124,8 @@ class Tracer:
         if not self._is_on:
             return
         self._open("micro_batch", epoch=epoch, micro_batch=micro_batch, step=step)
-        self._add("data", **({} if ids is None else {"ids": ids}))
+        if ids is not None:
+            self._add("data", ids=ids.detach().clone() if isinstance(ids, Tensor) else ids)
         self._add("scheduler", learning_rates=self._learning_rates())
         if self._is_full:
             tensors = {str(position): value for position, value in enumerate(inputs) if isinstance(value, Tensor)}
@@ -137,7 +149,7 @@ class Tracer:
         if self._is_on and counts:
             self._add(stage, **counts)
         if self._is_full and self.network is not None:
-            gradients = {name: p.grad for name, p in self.network.named_parameters() if p.grad is not None}
+            gradients = {name: dense(p.grad) for name, p in self.network.named_parameters() if p.grad is not None}
             self._add(stage, norm=self._total_norm(), gradients=self._look(stage, gradients))
 
     def optimizer_stepped(self, *, skipped: bool = False, scale: float = 1.0) -> None:
@@ -146,9 +158,8 @@ class Tracer:
             self._add("optimizer", skipped=skipped, scale=float(scale))
         if self._is_full and self.network is not None:
             parameters = dict(self.network.named_parameters())
-            state = {} if self.optimizer is None else optimizer_tensors(self.optimizer, self.network)
             self._add("optimizer", parameters=self._look("optimizer", parameters))
-            self._add("optimizer", state=self._look("optimizer", state))
+            self._add("optimizer", state=self._look("optimizer", optimizer_tensors(self.optimizers, self.network)))
 
     def scheduler_stepped(self) -> None:
         """The scheduler advanced, or did not: the learning rates of the next step."""
@@ -165,24 +176,26 @@ class Tracer:
         """These weights and buffers are saved; `step` counts the optimizer steps before."""
         if self._is_on:
             self._open("checkpoint", step=step)
-            names = sorted(state_dict)
-            self._add("checkpoint", state_dict=self._look("checkpoint", state_dict) if self._is_full else names)
+            if self._is_full:
+                self._add("checkpoint", state_dict=self._look("checkpoint", state_dict))
+            else:
+                self._add("checkpoint", names=sorted(state_dict))
 
     def close(self) -> None:
         """Write what waits."""
         if self._is_on:
             self.flush()
-            self._file.close()
-            self._is_on = self._is_full = False
+            self._end()
 
     def flush(self) -> None:
-        """Write the records that wait; losses are read off the device here."""
-        for record in self._records:
-            self._write(_plain(record))
-        self._records.clear()
-        self._file.flush()
+        """Write the records that wait; losses are read off the device here. Between two records, not within one."""
+        if not self._is_on:
+            return
+        records, self._records = self._records, []
+        self._write([_plain(record) for record in records])
         if self._whole:
             torch.save(self._whole, self.path.with_suffix(".pt"))
+            self._whole = {}
 
     # How things are looked at.
 
@@ -193,6 +206,8 @@ class Tracer:
         self._records.append({"kind": kind, **position, "stages": {}})
 
     def _add(self, stage: str, **quantities: Any) -> None:
+        if not self._records:
+            raise UserError(f"trace: stage {stage} belongs to no record; call micro_batch or optimizer_step before it")
         self._records[-1]["stages"].setdefault(stage, {}).update(quantities)
 
     def _look(self, stage: str, tensors: Mapping[str, Tensor]) -> dict[str, list[Any]]:
@@ -205,24 +220,41 @@ class Tracer:
     def _total_norm(self) -> Tensor:
         assert self.network is not None
         parameters: Iterable[Tensor] = self.network.parameters()
-        if self.optimizer is not None:  # in its order, as a clipping norm is summed: another changes the last bit
-            parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-        return nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        if self.optimizers:  # in their order, as a clipping norm is summed: another changes the last bit
+            parameters = [parameter for group in self._groups() for parameter in group["params"]]
+        return nn.utils.get_total_norm([dense(p.grad) for p in parameters if p.grad is not None])
 
     def _learning_rates(self) -> list[float]:
-        return [] if self.optimizer is None else [float(group["lr"]) for group in self.optimizer.param_groups]
+        return [float(group["lr"]) for group in self._groups() if "lr" in group]
 
-    def _write(self, line: dict[str, Any]) -> None:
-        self._file.write(msgspec.json.encode(line) + b"\n")
+    def _groups(self) -> Iterator[dict[str, Any]]:
+        return (group for optimizer in self.optimizers for group in optimizer.param_groups)
+
+    def _end(self) -> None:
+        self._is_on = self._is_full = False
+        self._file.close()
+
+    def _write(self, lines: Sequence[dict[str, Any]]) -> None:
+        """All of them in one piece, so that a run that dies leaves complete lines."""
+        try:
+            self._file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        except OSError as error:
+            self._end()
+            raise UserError(f"{self.path}: the trace cannot be continued ({error.strerror})") from None
 
 
 OFF = Tracer(None)
 """Writes nothing."""
 
 
+def dense(gradient: Tensor) -> Tensor:
+    """The gradient itself, or what a sparse one stands for."""
+    return gradient.detach() if gradient.layout == torch.strided else gradient.detach().to_dense()
+
+
 def digest(tensor: Tensor) -> str:
     """16 hexadecimal digits that stand for the tensor's dtype, shape and bits."""
-    tensor = tensor.detach().cpu().contiguous()
+    tensor = tensor.detach().cpu().resolve_conj().contiguous()
     found = hashlib.blake2b(f"{tensor.dtype} {tuple(tensor.shape)}".encode(), digest_size=8)
     found.update(tensor.flatten().view(torch.uint8).numpy().data)
     return found.hexdigest()
@@ -230,8 +262,10 @@ def digest(tensor: Tensor) -> str:
 
 def norm(tensor: Tensor) -> Tensor:
     """The tensor's 2-norm, () float32, or float64 for a float64 tensor."""
-    floating = tensor.detach() if tensor.dtype == torch.float64 else tensor.detach().float()
-    found: Tensor = torch.linalg.vector_norm(floating)
+    tensor = tensor.detach()
+    found: Tensor = torch.linalg.vector_norm(
+        tensor if tensor.dtype == torch.float64 or tensor.is_complex() else tensor.float()
+    )
     return found
 
 
@@ -243,27 +277,34 @@ def random_digests() -> dict[str, str]:
         "numpy": f"{kind} {position}".encode() + numpy.asarray(keys).tobytes(),
         "torch": torch.get_rng_state().numpy().tobytes(),
     }
-    for device in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+    is_cuda_used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # looking must not start CUDA
+    for device in range(torch.cuda.device_count() if is_cuda_used else 0):
         states[f"cuda:{device}"] = torch.cuda.get_rng_state(device).numpy().tobytes()
     return {name: hashlib.blake2b(state, digest_size=8).hexdigest() for name, state in states.items()}
 
 
-def optimizer_tensors(optimizer: Optimizer, network: nn.Module) -> dict[str, Tensor]:
-    """The optimizer's state by parameter name and entry, such as `head.weight.exp_avg`; numbers become tensors."""
+def optimizer_tensors(optimizers: Sequence[Optimizer], network: nn.Module) -> dict[str, Tensor]:
+    """The optimizers' state by parameter name and entry, such as `head.weight.exp_avg`; numbers become tensors.
+
+    What belongs to no parameter of the network is left out.
+    """
     names: dict[Tensor, str] = {parameter: name for name, parameter in network.named_parameters()}
     return {
         f"{names[parameter]}.{entry}": torch.as_tensor(value)
+        for optimizer in optimizers
         for parameter, state in optimizer.state.items()
         for entry, value in state.items()
-        if isinstance(value, Tensor | int | float)
+        if parameter in names and isinstance(value, Tensor | int | float)
     }
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold: floats and floating scalars in hexadecimal, other tensors as lists."""
+    """What JSON can hold: floats and floating scalars in hexadecimal, other tensors and arrays as lists."""
     if isinstance(value, float):
         return value.hex()
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor) and not value.is_floating_point():
+        return value.tolist()  # ids are many: no look at each of them
+    if isinstance(value, Tensor | numpy.ndarray | numpy.generic):
         return _plain(value.tolist())
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}

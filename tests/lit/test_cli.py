@@ -165,7 +165,7 @@ def test_last_is_the_last_even_when_best_is_older(corpus: Corpus) -> None:
     last = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)
     best = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)
     assert (last["progress"]["epoch"], best["progress"]["epoch"]) == (2, 0)
-    assert last["global_step"] == 21
+    assert last["progress"]["step"] == 21
 
 
 def test_early_stopping_ends_the_run(corpus: Corpus) -> None:

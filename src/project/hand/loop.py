@@ -118,7 +118,7 @@ def optimizer_step(training: Training) -> bool:
     trace.gradients("unscale")
 
     normalise(parameters, run.num_window_examples)
-    trace.gradients("normalise", num_examples=run.num_window_examples)
+    trace.gradients("normalise")
     run.num_window_examples = 0
     run.step += 1
     if run.logs(run.step):

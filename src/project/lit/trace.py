@@ -9,20 +9,28 @@ What is seen, and where: Lightning has no hook for some stages, so those are loo
     normalise      right before `configure_gradient_clipping`: what the module's on_before_optimizer_step did
     clip           right after `configure_gradient_clipping`, which Lightning calls without a clip value too
     optimizer, scheduler    on_train_batch_end, when both are done
+    evaluation     on_validation_end
+    checkpoint     on_save_checkpoint, which Lightning leaves out for checkpoints that hold weights only
+
+By manual optimization the loss is what `manual_backward` gets; normalise and clip are not seen. Where a batch has
+several optimizer steps (manual optimization, LBFGS), each has records of its own.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import lightning as L
 import torch
 from lightning.pytorch.callbacks import Callback
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
+from project.errors import UserError
 from project.trace import OFF, Level, Tracer
 
 
@@ -36,7 +44,7 @@ class TraceCallback(Callback):
     """Writes `path` while the Trainer fits; see `project.trace.Tracer` for what is in it.
 
     Args:
-        path: the trace to write.
+        path: the trace to write; rank 1 of several processes writes `<name>.rank1.jsonl`, and so on.
         network: attribute of the LightningModule that is looked at; empty for the whole module. Two traces are
             comparable where their tensors have the same names, so name the part that the other loop calls network.
         level: cheap or full.
@@ -59,30 +67,55 @@ class TraceCallback(Callback):
         self.tensors_at = tensors_at
         self.ids = ids
         self.trace = OFF
+        self._replaced: dict[str, Any] = {}
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Open the trace, and look around the two methods."""
-        network: nn.Module = pl_module.get_submodule(self.network)
+        try:
+            network = pl_module.get_submodule(self.network)
+        except AttributeError:
+            parts = ", ".join(name for name, _ in pl_module.named_children())
+            raise UserError(
+                f"TraceCallback: {type(pl_module).__name__} has no module {self.network}; there are: {parts}"
+            ) from None
+        path = Path(self.path)
         self.trace = Tracer(
-            self.path,
+            path.with_suffix(f".rank{trainer.global_rank}{path.suffix}") if trainer.global_rank else path,
             network,
-            trainer.optimizers[0],
+            trainer.optimizers,
             level=self.level,
             source=f"{type(pl_module).__name__}, Lightning {L.__version__}",
             tensors_at=self.tensors_at,
         )
         self.step = trainer.global_step
         self.in_step = False
-        self._look_around_training_step(pl_module)
-        self._look_around_clipping(pl_module)
+
+        def look_at_loss(training_step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+            output = training_step(*args, **kwargs)
+            loss = output.get("loss") if isinstance(output, Mapping) else output
+            if isinstance(loss, Tensor) and pl_module.automatic_optimization:
+                self._forward(trainer, loss)
+            return output
+
+        def look_at_clipping(configure_gradient_clipping: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+            self.trace.gradients("normalise")
+            configure_gradient_clipping(*args, **kwargs)
+            self.trace.gradients("clip")
+
+        self._replace(pl_module, "training_step", look_at_loss)
+        self._replace(pl_module, "configure_gradient_clipping", look_at_clipping)
 
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
     ) -> None:
         """Data and random state, before the forward pass."""
-        self.batch = batch
-        inputs = tensors_of(batch)
-        self.trace.micro_batch(trainer.current_epoch, batch_idx, self.step, ids=self.ids(batch), inputs=inputs)
+        self.batch, self.batch_idx = batch, batch_idx
+        self._micro_batch(trainer)
+
+    def on_before_backward(self, trainer: L.Trainer, pl_module: L.LightningModule, loss: Tensor) -> None:
+        """By manual optimization this is where the loss is seen."""
+        if not pl_module.automatic_optimization:
+            self._forward(trainer, loss)
 
     def on_after_backward(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """The gradients that the window has gathered so far."""
@@ -90,6 +123,7 @@ class TraceCallback(Callback):
 
     def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer) -> None:
         """A window is complete; its gradients are unscaled."""
+        self._end_step(trainer)
         self.trace.optimizer_step(trainer.current_epoch, self.step)
         self.trace.gradients("unscale")
         self.scale = scale_of(trainer)
@@ -99,17 +133,18 @@ class TraceCallback(Callback):
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """If a window ended: the update is done, and the scheduler has advanced."""
-        if self.in_step:
-            scale = scale_of(trainer)
-            self.trace.optimizer_stepped(skipped=scale < self.scale, scale=scale)
-            self.trace.scheduler_stepped()
-            self.step += 1
-            self.in_step = False
+        self._end_step(trainer)
+        self.batch = None
+
+    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Remember which metrics there are already."""
+        self.metrics_before = dict(trainer.callback_metrics)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Every metric that validation logged."""
+        """Every metric that this validation logged, whatever its name: its value is a new tensor."""
         if trainer.state.fn == "fit" and not trainer.sanity_checking:
-            metrics = {name: float(value) for name, value in trainer.callback_metrics.items() if "val" in name}
+            found = trainer.callback_metrics
+            metrics = {name: float(found[name]) for name in found if found[name] is not self.metrics_before.get(name)}
             self.trace.evaluation(trainer.current_epoch, self.step, metrics)
 
     def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
@@ -120,35 +155,50 @@ class TraceCallback(Callback):
         self.trace.checkpoint(trainer.global_step, names)
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
-        """What was traced so far is worth most now."""
-        self.trace.close()
+        """What was traced so far is worth most now; Lightning calls no teardown."""
+        self._close(pl_module)
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Write what waits."""
+        """Write what waits, and leave the module as it was."""
+        self._close(pl_module)
+
+    def _micro_batch(self, trainer: L.Trainer) -> None:
+        inputs = list(tensors_of(self.batch))
+        self.num_examples = len(inputs[0]) if inputs and inputs[0].ndim else 0
+        ids = self.ids(self.batch)
+        self.trace.micro_batch(trainer.current_epoch, self.batch_idx, self.step, ids=ids, inputs=inputs)
+
+    def _forward(self, trainer: L.Trainer, loss: Tensor) -> None:
+        if self.in_step:  # this batch has had an update already, and goes on
+            self._end_step(trainer)
+            self._micro_batch(trainer)
+        self.trace.forward(loss, self.num_examples)
+
+    def _end_step(self, trainer: L.Trainer) -> None:
+        if self.in_step:
+            scale = scale_of(trainer)
+            self.trace.optimizer_stepped(skipped=scale < self.scale, scale=scale)
+            self.trace.scheduler_stepped()
+            self.step += 1
+            self.in_step = False
+
+    def _replace(self, module: L.LightningModule, name: str, looking: Callable[..., Any]) -> None:
+        """Put `looking` around a method of this one module, until `_close`."""
+        method = getattr(module, name)
+        around: Any = functools.partial(looking, method)
+        # Lightning reads there which arguments training_step takes, and looks no further than one wrapper.
+        around.__wrapped__ = getattr(method, "__wrapped__", method)
+        self._replaced[name] = vars(module).get(name)
+        setattr(module, name, around)
+
+    def _close(self, module: L.LightningModule) -> None:
+        for name, before in self._replaced.items():
+            if before is None:
+                delattr(module, name)
+            else:
+                setattr(module, name, before)
+        self._replaced.clear()
         self.trace.close()
-
-    def _look_around_training_step(self, module: L.LightningModule) -> None:
-        training_step = module.training_step
-
-        def looking(*args: Any, **kwargs: Any) -> Any:
-            output = training_step(*args, **kwargs)
-            loss = output["loss"] if isinstance(output, Mapping) else output
-            if isinstance(loss, Tensor):
-                tensors = list(tensors_of(self.batch))
-                self.trace.forward(loss, len(tensors[0]) if tensors and tensors[0].ndim else 0)
-            return output
-
-        module.training_step = looking  # type: ignore[method-assign]
-
-    def _look_around_clipping(self, module: L.LightningModule) -> None:
-        configure_gradient_clipping = module.configure_gradient_clipping
-
-        def looking(*args: Any, **kwargs: Any) -> None:
-            self.trace.gradients("normalise")
-            configure_gradient_clipping(*args, **kwargs)
-            self.trace.gradients("clip")
-
-        module.configure_gradient_clipping = looking  # type: ignore[method-assign]
 
 
 def tensors_of(batch: Any) -> Iterable[Tensor]:
@@ -161,6 +211,9 @@ def tensors_of(batch: Any) -> Iterable[Tensor]:
     elif isinstance(batch, list | tuple):
         for item in batch:
             yield from tensors_of(item)
+    elif is_dataclass(batch):
+        for field in fields(batch):
+            yield from tensors_of(getattr(batch, field.name))
 
 
 def scale_of(trainer: L.Trainer) -> float:

@@ -8,14 +8,17 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
+from itertools import compress
 from pathlib import Path
 from typing import NoReturn
 
 from project.errors import UserError
-from project.parity.compare import Tolerance, Trace, first_divergence, pin_down, read_trace
-from project.parity.quantities import rows_of_runs, rows_of_traces
+from project.parity.compare import Tolerance, first_divergence, pin_down
+from project.parity.quantities import LAST, PREDICTIONS, rows_of_runs, rows_of_traces
+from project.parity.reading import TRACE, Trace, held, number, read_trace, shared
 from project.parity.report import Report, Side, print_report, write_json
-from project.parity.twins import Twin, train
+from project.parity.twins import NAMES, Twin, train
+from project.parity.ulp import INCOMPARABLE
 from project.report import terminal
 from project.runs import FINISHED
 
@@ -26,9 +29,8 @@ python -m project compare [options] --config FILE [--config FILE …] [--any.key
 DESCRIPTION = """\
 Train both twins on one configuration, each in a fresh process, and compare every bit of what they leave behind; or
 compare two traces or run folders, made anywhere. Says where they first part: epoch, micro-batch, optimizer step, stage.
+With --ulp or --rtol, whole numbers must still agree, and random states are not compared.
 Exit codes: 0 equal, 1 different, 2 could not run."""
-
-NAMES: dict[Twin, str] = {"hand": "hand", "lit": "Lightning"}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -46,47 +48,73 @@ def main(arguments: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcome as JSON, too")
-    parser.add_argument("--ulp", type=int, default=0, help="count numbers as equal up to this many ULP apart")
-    parser.add_argument("--rtol", type=float, default=0.0, help="count numbers as equal up to this relative difference")
+    parser.add_argument("--ulp", type=int, default=0, metavar="N", help="take numbers up to N ULP apart as equal")
+    parser.add_argument("--rtol", type=float, default=0.0, metavar="R", help="the same, up to a relative difference")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep both runs and their traces here")
     known, rest = parser.parse_known_args(list(arguments))
-    if known.ulp < 0 or not 0 <= known.rtol < 1:
+    if not 0 <= known.ulp < INCOMPARABLE or not 0 <= known.rtol < 1:
         raise UserError("compare: --ulp takes a count from 0, --rtol a fraction from 0 to below 1")
+    if known.json is not None and not known.json.absolute().parent.is_dir():  # said before anything is trained
+        raise UserError(f"--json: {known.json} cannot be written: no such folder; make it first")
     tolerance = Tolerance(known.ulp, known.rtol)
-    if rest and not rest[0].startswith("-"):
-        if len(rest) != 2:
-            raise UserError(f"compare: takes two traces or run folders, found {len(rest)}: {' '.join(rest)}")
-        report = compare_paths(Path(rest[0]), Path(rest[1]), tolerance)
-    elif rest:
+    if not rest:
+        raise UserError("compare: nothing to compare; give it --config FILE, or two traces or run folders")
+    if rest[0].startswith("-"):  # options of the twins
         with tempfile.TemporaryDirectory() if known.keep is None else nullcontext(known.keep) as folder:
             report = compare_twins(rest, Path(folder), tolerance)
+    elif known.keep is not None:
+        raise UserError("compare: --keep goes with --config; two paths leave nothing to keep")
+    elif len(rest) != 2 or rest[1].startswith("-"):
+        raise UserError(f"compare: takes two traces or run folders, --json, --ulp, --rtol; found {' '.join(rest)}")
     else:
-        raise UserError("compare: nothing to compare; give it --config FILE, or two traces or run folders")
+        report = compare_paths(Path(rest[0]), Path(rest[1]), tolerance)
+    if rest[0].startswith("-") and known.keep is None:
+        report.a.path = report.b.path = None  # gone by now
     print_report(report, terminal())
     if known.json is not None:
         write_json(report, known.json)
     return 0 if report.is_equal else 1
 
 
-def compare_paths(a: Path, b: Path, tolerance: Tolerance) -> Report:
-    """Compare two traces or run folders as they are.
+def compare_paths(
+    a: Path, b: Path, tolerance: Tolerance, *, names: tuple[str, str] = ("A", "B"), alike: bool = False
+) -> Report:
+    """Compare two traces or run folders as they are; of folders without a trace, what else they hold.
+
+    Args:
+        a: one of them.
+        b: the other.
+        tolerance: how far apart numbers may be.
+        names: what the report calls them.
+        alike: both were made in the same way, so kinds of records or stages that only one has are a difference, too.
 
     Raises:
-        UserError: where one of them cannot be read.
+        UserError: where one of them cannot be read, or they have nothing in common.
     """
-    left, right = read_trace(a), read_trace(b)
-    rows = list(rows_of_traces(left, right, tolerance))
-    if a.is_dir() and b.is_dir():
-        rows += rows_of_runs(a, b, tolerance)
-    return Report(
-        a=_side(str(a), a, left),
-        b=_side(str(b), b, right),
-        tolerance=tolerance,
-        rows=rows,
-        divergence=first_divergence(left, right, tolerance),
-        num_records=min(len(left.records), len(right.records)),
-        notes=_notes(left, right),
-    )
+    for path in (a, b):
+        if path.is_dir() and not any((path / file).is_file() for file in (TRACE, LAST)):
+            raise UserError(f"{path}: not a run folder, which holds {TRACE} or {LAST}; name one, or a trace")
+    are_folders = a.is_dir() and b.is_dir()
+    untraced = [are_folders and not (path / TRACE).is_file() for path in (a, b)]
+    left, right = (None if lacks else read_trace(path) for path, lacks in zip((a, b), untraced, strict=True))
+    report = Report(_side(names[0], a, left), _side(names[1], b, right), tolerance)
+    if left is not None and right is not None:
+        report.rows += rows_of_traces(left, right, tolerance)
+        report.divergence = first_divergence(left, right, tolerance, alike=alike)
+        report.num_records = min(map(len, shared(left, right)))
+        report.notes += _notes(dict(zip(names, (left, right), strict=True)), alike)
+    else:
+        without = " and ".join(compress(names, untraced))
+        report.notes.append(f"no {TRACE} in {without}: where runs part cannot be said; see --trace.level")
+    if are_folders:
+        report.rows += rows_of_runs(a, b, tolerance)
+        for file in (LAST, PREDICTIONS):
+            having = [name for name, path in zip(names, (a, b), strict=True) if (path / file).is_file()]
+            if len(having) == 1:
+                report.notes.append(f"only in {having[0]}, not compared: {file}")
+    if not report.rows and not report.num_records and report.divergence is None:
+        raise UserError(f"compare: {a} and {b} have no records of a trace in common, nor {LAST}")
+    return report
 
 
 def compare_twins(arguments: Sequence[str], folder: Path, tolerance: Tolerance) -> Report:
@@ -96,11 +124,10 @@ def compare_twins(arguments: Sequence[str], folder: Path, tolerance: Tolerance) 
         UserError: where one of them cannot be trained.
     """
     runs = _train_both(arguments, folder, [])
-    report = compare_paths(runs["hand"], runs["lit"], tolerance)
-    report.a.name, report.b.name = NAMES["hand"], NAMES["lit"]
-    if report.divergence is not None and -1 not in report.divergence.numbers:
-        again = _train_both(arguments, folder, [f"--trace.tensors_at={number}" for number in report.divergence.numbers])
-        whole = [again[twin] / "trace.pt" for twin in NAMES]
+    report = compare_paths(runs["hand"], runs["lit"], tolerance, names=(NAMES["hand"], NAMES["lit"]), alike=True)
+    if report.divergence is not None and any(difference.tensor for difference in report.divergence.differences):
+        again = _train_both(arguments, folder, [f"--trace.tensors_at={place}" for place in report.divergence.numbers])
+        whole = again["hand"] / "trace.pt", again["lit"] / "trace.pt"
         if all(path.is_file() for path in whole):
             pin_down(report.divergence, *whole)
     return report
@@ -115,25 +142,30 @@ def _train_both(arguments: Sequence[str], folder: Path, own: Sequence[str]) -> d
     return runs
 
 
-def _side(name: str, path: Path, trace: Trace) -> Side:
+def _side(name: str, path: Path, trace: Trace | None) -> Side:
     metrics: dict[str, float] = {}
-    for record in trace.records:
+    for record in trace.records if trace is not None else []:
         if record["kind"] == "evaluation":
-            metrics = {key: float.fromhex(value) for key, value in record["stages"]["evaluation"].items()}
+            found = {key: number(value) for key, value in record["stages"].get("evaluation", {}).items()}
+            metrics = {key: value for key, value in found.items() if value is not None}
     mark = path / FINISHED
     seconds = json.loads(mark.read_text(encoding="utf-8"))["seconds"] if mark.is_file() else None
-    return Side(name, metrics, seconds)
+    return Side(name, str(path), metrics, seconds)
 
 
-def _notes(a: Trace, b: Trace) -> list[str]:
-    """What a reader should know of two traces that were not made alike."""
+def _notes(traces: dict[str, Trace], alike: bool) -> list[str]:
+    """What a reader should know of two traces that were not made in the same way, or not to their end."""
+    (name_a, a), (name_b, b) = traces.items()
     notes = [
-        f"{key}: {a.header.get(key)} against {b.header.get(key)}"
+        f"{key}: {a.header.get(key)} in {name_a}, {b.header.get(key)} in {name_b}"
         for key in ("torch", "device", "level")
         if a.header.get(key) != b.header.get(key)
     ]
-    for mine, other in ((a, b), (b, a)):
-        only = {record["kind"] for record in mine.records} - {record["kind"] for record in other.records}
-        if only:
-            notes.append(f"only in {mine.path}, not compared: records of kind {', '.join(sorted(only))}")
+    for name, trace, other in ((name_a, a, b), (name_b, b, a)):
+        if trace.is_cut_off:
+            notes.append(f"{name} ends in the middle of a line, as of a run that was killed; the rest is compared")
+        lone = held(trace) - held(other)
+        whole = [part for part in sorted(lone) if part[:-1] not in lone and (len(part) == 3 or not alike)]
+        if whole:
+            notes.append(f"only in {name}, not compared: {', '.join('.'.join(part) for part in whole)}")
     return notes

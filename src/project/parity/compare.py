@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import torch
 
-from project.errors import UserError
+from project.parity.reading import Numbered, number, place_of, shared
+from project.parity.reading import Trace as Trace
+from project.parity.reading import read_trace as read_trace
 from project.parity.ulp import ulp_distance, ulp_distances
-from project.trace import FORMAT, STAGES
+from project.trace import STAGES
 
 POSITION = ("kind", "epoch", "micro_batch", "step")
 FIRST_STAGE = {"micro_batch": "data", "step": "optimizer"}
 """Stage at which two runs part where one of them lacks a record of this kind; other kinds are stages themselves."""
+KINDS = ("step", "evaluation", "checkpoint", "micro_batch")
+"""Of records; where two runs go on with different ones, the earlier of these kinds is what the other run lacks."""
+MISSING, THERE = "missing", "there"
+"""Stand for what one of two traces lacks, and for what the other has, where that is more than a value."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What counts as equal where bits need not agree: either bound is enough."""
+    """What counts as equal where bits need not agree: either bound is enough. Whole numbers must always agree."""
 
     ulp: int = 0
     rtol: float = 0.0
@@ -36,19 +41,11 @@ class Tolerance:
         """Whether two numbers are equal enough."""
         if ulp_distance(a, b) <= self.ulp:
             return True
-        return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= self.rtol * max(abs(a), abs(b))
+        finite = math.isfinite(a) and math.isfinite(b)
+        return self.rtol > 0 and finite and abs(a - b) <= self.rtol * max(abs(a), abs(b))
 
 
 EXACT = Tolerance()
-
-
-@dataclass(frozen=True)
-class Trace:
-    """A trace as it was read."""
-
-    path: Path
-    header: dict[str, Any]
-    records: list[dict[str, Any]]
 
 
 @dataclass
@@ -56,18 +53,21 @@ class Difference:
     """One quantity that differs."""
 
     quantity: str
-    """Such as `loss`; `norm of gradients head.weight`; `head.weight[3, 17]` for an element."""
+    """Such as `loss`; `norm of gradients head.weight`; `gradients head.weight[3, 17]` for an element."""
     a: Any
     b: Any
     ulp: int | None = None
     """None where the two cannot be subtracted."""
+    tensor: str | None = None
+    """Such as `gradients head.weight`, where all that is known of the tensor is its norm and digest."""
 
     @property
     def value(self) -> float:
-        """Absolute difference; infinite where the two cannot be subtracted."""
-        if isinstance(self.a, float) and isinstance(self.b, float) and math.isfinite(self.a - self.b):
-            return abs(self.a - self.b)
-        return math.inf
+        """Absolute difference; infinite where the two cannot be subtracted, 0 for two tensors of the same norm."""
+        if self.ulp is None:
+            return math.inf if self.tensor is None else 0.0
+        distance = float(abs(self.a - self.b))
+        return distance if math.isfinite(distance) else math.inf
 
 
 @dataclass
@@ -76,78 +76,52 @@ class Divergence:
 
     stage: str
     position: dict[str, Any]
-    """kind, epoch, micro_batch and step, as far as the record has them."""
+    """kind, epoch, micro_batch and step of the record; where it is no micro-batch, the last micro_batch before it."""
     differences: list[Difference]
     """Of that stage, the largest first."""
     numbers: tuple[int, int] = (-1, -1)
     """Number of the record in each trace, -1 where one lacks it."""
-    notes: list[str] = field(default_factory=list)
 
 
-def read_trace(path: str | Path) -> Trace:
-    """Read a trace, or the trace of a run folder.
-
-    Raises:
-        UserError: where there is none, or it is damaged: file:line and what is wrong.
-    """
-    path = Path(path)
-    if path.is_dir():
-        path = path / "trace.jsonl"
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        hint = "; train with --trace.level full" if path.name == "trace.jsonl" else ""
-        raise UserError(f"{path}: no trace can be read here ({error.strerror}){hint}") from None
-    lines = []
-    for number, line in enumerate(content.splitlines(), start=1):
-        try:
-            lines.append(msgspec.json.decode(line, type=dict[str, Any]))
-        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-            raise UserError(f"{path}:{number}: not a line of a trace ({error}); was it cut off?") from None
-    if not lines or lines[0].get("kind") != "trace":
-        raise UserError(f"{path}:1: not a trace: its first line must say kind trace")
-    if lines[0].get("format") != FORMAT:
-        raise UserError(f"{path}:1: format {lines[0].get('format')!r}, but this version reads format {FORMAT}")
-    for number, record in enumerate(lines[1:], start=2):
-        if not isinstance(record.get("kind"), str) or not isinstance(record.get("stages"), dict):
-            raise UserError(f"{path}:{number}: a record needs kind and stages")
-    return Trace(path, lines[0], lines[1:])
-
-
-def first_divergence(a: Trace, b: Trace, tolerance: Tolerance = EXACT) -> Divergence | None:
+def first_divergence(a: Trace, b: Trace, tolerance: Tolerance = EXACT, *, alike: bool = False) -> Divergence | None:
     """The first place where the traces part, or None.
 
-    Only what both saw is compared: kinds of records, stages and quantities that one of them has nowhere are left out.
+    Args:
+        a: one of them.
+        b: the other.
+        tolerance: how far apart numbers may be.
+        alike: both were made in the same way, so a kind of record or a stage that one of them has nowhere is a
+            difference, too; otherwise such are left out. Quantities that one has nowhere always are.
     """
-    common = {record["kind"] for record in a.records} & {record["kind"] for record in b.records}
-    left, right = _numbered(a, common), _numbered(b, common)
+    left, right = shared(a, b, alike=alike)
     for place in range(max(len(left), len(right))):
-        if place == len(left) or place == len(right) or _position(left[place][1]) != _position(right[place][1]):
-            return _missing(left[place:], right[place:])
+        if place == len(left) or place == len(right) or place_of(left[place][1]) != place_of(right[place][1]):
+            return _missing(left, right, place)
         (number_a, record_a), (number_b, record_b) = left[place], right[place]
+        if record_a.get("step", 0) != record_b.get("step", 0):
+            steps = Difference("optimizer step that it goes into", record_a.get("step", 0), record_b.get("step", 0))
+            return Divergence("data", _position(left, place), [steps], (number_a, number_b))
         for stage in STAGES:
-            if stage not in record_a["stages"] or stage not in record_b["stages"]:
+            one, other = record_a["stages"].get(stage), record_b["stages"].get(stage)
+            if one is not None and other is not None:
+                found = list(differences(one, other, stage, tolerance))
+            elif one is None and other is None:
                 continue
-            found = list(differences(record_a["stages"][stage], record_b["stages"][stage], stage, tolerance))
+            else:
+                found = [Difference(f"stage {stage}", _there(one), _there(other))]
             if found:
-                found.sort(key=lambda difference: difference.value, reverse=True)
-                return Divergence(stage, _position(record_a), found, (number_a, number_b))
+                return Divergence(stage, _position(left, place), sorted(found, key=_order), (number_a, number_b))
     return None
 
 
 def differences(a: Mapping[str, Any], b: Mapping[str, Any], stage: str, tolerance: Tolerance) -> Iterator[Difference]:
-    """What differs between two records of one stage, of the quantities that both have."""
+    """What differs between two records of one stage."""
     if stage == "rng" and not tolerance.is_exact:
         return  # another device or version draws other numbers
-    for quantity in (name for name in a if name in b):
-        left, right = a[quantity], b[quantity]
-        if isinstance(left, dict) and isinstance(right, dict):
-            yield from _tensor_differences(quantity, left, right, tolerance)
-        elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-            for position, (one, other) in enumerate(zip(left, right, strict=True)):
-                yield from _scalar_differences(f"{quantity}[{position}]", one, other, tolerance)
-        else:
-            yield from _scalar_differences(quantity, left, right, tolerance)
+    for quantity in dict.fromkeys([*a, *b]):
+        left, right = (_entries(quantity, side.get(quantity)) for side in (a, b))
+        for name in dict.fromkeys([*left, *right]):
+            yield from _entry_differences(name, left.get(name), right.get(name), tolerance)
 
 
 def pin_down(divergence: Divergence, a: Path, b: Path) -> None:
@@ -159,89 +133,97 @@ def pin_down(divergence: Divergence, a: Path, b: Path) -> None:
         b: the same of the other.
     """
     left, right = (torch.load(path, weights_only=True).get(divergence.stage, {}) for path in (a, b))
-    found = []
-    for name in (name for name in left if name in right):
+    for place, difference in enumerate(divergence.differences):
+        label = difference.tensor or ""
+        name = label.partition(" ")[2]
+        if name not in left or name not in right:
+            continue
         one, other = left[name], right[name]
         if one.shape != other.shape or one.dtype != other.dtype:
-            found.append(Difference(name, f"{one.dtype} {tuple(one.shape)}", f"{other.dtype} {tuple(other.shape)}"))
-        elif int((ulp := ulp_distances(one, other)).max() if one.numel() else 0):
-            distance = (one.double() - other.double()).abs().nan_to_num(nan=math.inf)
-            at = int((distance if float(distance.max()) > 0 else ulp).argmax())
+            kinds = [f"{tensor.dtype} {tuple(tensor.shape)}" for tensor in (one, other)]
+            divergence.differences[place] = Difference(f"dtype or shape of {label}", kinds[0], kinds[1])
+        elif bool((ulp := ulp_distances(one, other)).any()):
+            distance = (one.double() - other.double()).abs().nan_to_num(nan=math.inf, posinf=math.inf)
+            at = int(distance.where(ulp > 0, -1.0).argmax())
             index = ", ".join(str(int(i)) for i in torch.unravel_index(torch.tensor(at), one.shape))
-            element = f"{name}[{index}]" if index else name
-            found.append(
-                Difference(element, float(one.flatten()[at]), float(other.flatten()[at]), int(ulp.flatten()[at]))
+            element, its_ulp = f"{label}[{index}]" if index else label, int(ulp.flatten()[at])
+            divergence.differences[place] = Difference(
+                element, one.flatten()[at].item(), other.flatten()[at].item(), its_ulp
             )
-    if found:
-        found.sort(key=lambda difference: difference.value, reverse=True)
-        scalars = [
-            difference for difference in divergence.differences if not difference.quantity.startswith("norm of ")
-        ]
-        divergence.differences = [*found, *(scalar for scalar in scalars if scalar.quantity != "norm")]
+    divergence.differences.sort(key=_order)
 
 
-def _numbered(trace: Trace, kinds: set[str]) -> list[tuple[int, dict[str, Any]]]:
-    return [(number, record) for number, record in enumerate(trace.records) if record["kind"] in kinds]
+def _order(difference: Difference) -> tuple[bool, float]:
+    """The largest first, and last the norm of all tensors together, which says no more than they do."""
+    return difference.quantity == "norm", -difference.value
 
 
-def _position(record: dict[str, Any]) -> dict[str, Any]:
-    return {key: record[key] for key in POSITION if key in record}
+def _position(records: Numbered, place: int) -> dict[str, Any]:
+    """Where in the run a record is; what is no micro-batch itself comes after the last one before it."""
+    before = (record for _, record in reversed(records[: place + 1]) if record["kind"] == "micro_batch")
+    micro_batch = next(before, {})
+    found = {key: micro_batch[key] for key in ("epoch", "micro_batch") if key in micro_batch} | records[place][1]
+    return {key: found[key] for key in POSITION if key in found}
 
 
-def _missing(left: Sequence[tuple[int, dict[str, Any]]], right: Sequence[tuple[int, dict[str, Any]]]) -> Divergence:
-    """Both go on, but not with the same record: one lacks what the other has."""
-    b_lacks_it = not right or (bool(left) and _comes_first([r for _, r in left], [r for _, r in right]))
-    number, record = left[0] if b_lacks_it else right[0]
-    position = _position(record)
-    what = ", ".join(f"{key} {value}" for key, value in position.items())
-    difference = Difference("record", what, "missing") if b_lacks_it else Difference("record", "missing", what)
-    kind = position["kind"]
+def _missing(left: Numbered, right: Numbered, place: int) -> Divergence:
+    """Both go on, but not with the same record, or one of them ends: one lacks what the other has."""
+    rests = [[record for _, record in records[place:]] for records in (left, right)]
+    b_lacks_it = not rests[1] or (bool(rests[0]) and _b_lacks_it(*rests))
+    there = left if b_lacks_it else right
+    number, record = there[place]
+    kind = str(record["kind"])
+    lacks = (THERE, MISSING) if b_lacks_it else (MISSING, THERE)
+    more = "" if all(rests) else " and all that follow"
+    difference = Difference(f"the record of this {kind.replace('_', '-')}{more}", *lacks)
     numbers = (number, -1) if b_lacks_it else (-1, number)
-    return Divergence(FIRST_STAGE.get(kind, kind), position, [difference], numbers)
+    return Divergence(FIRST_STAGE.get(kind, kind), _position(there, place), [difference], numbers)
 
 
-def _comes_first(left: Sequence[dict[str, Any]], right: Sequence[dict[str, Any]]) -> bool:
+def _b_lacks_it(left: list[dict[str, Any]], right: list[dict[str, Any]]) -> bool:
     """Whether it is the right trace that lacks the left one's first record, and not the other way round.
 
-    Of two kinds, the one that the other trace reaches later, or never, is the one that it lacks here.
+    The record that the other trace reaches later, or never, is the one that it lacks here; of two alike in that, the
+    one that comes earlier in a run, then in `KINDS`.
     """
     one, other = left[0], right[0]
-    if one["kind"] == other["kind"]:
-        return [one.get(key, 0) for key in POSITION[1:]] < [other.get(key, 0) for key in POSITION[1:]]
-    until_one = next((place for place, record in enumerate(right) if record["kind"] == one["kind"]), len(right))
-    until_other = next((place for place, record in enumerate(left) if record["kind"] == other["kind"]), len(left))
-    return until_one > until_other
+    until_one = next((place for place, record in enumerate(right) if place_of(record) == place_of(one)), math.inf)
+    until_other = next((place for place, record in enumerate(left) if place_of(record) == place_of(other)), math.inf)
+    if until_one != until_other:
+        return until_one > until_other
+    keys = [key for key in POSITION[1:] if key in one and key in other]
+    ranks = [([record[key] for key in keys], KINDS.index(record["kind"])) for record in (one, other)]
+    return ranks[0] < ranks[1]
 
 
-def _tensor_differences(
-    quantity: str, left: Mapping[str, Any], right: Mapping[str, Any], tolerance: Tolerance
-) -> Iterator[Difference]:
-    for name in sorted(left.keys() | right.keys()):
-        one, other = left.get(name), right.get(name)
-        label = f"{quantity} {name}"
-        if one is None or other is None:
-            yield Difference(label, "missing" if one is None else "there", "missing" if other is None else "there")
-        elif not (tolerance.is_exact and one == other):
-            (digest_a, norm_a), (digest_b, norm_b) = one, other
-            norms = list(_scalar_differences(f"norm of {label}", norm_a, norm_b, tolerance))
-            if norms:
-                yield from norms
-            elif tolerance.is_exact:
-                yield Difference(f"bits of {label}", digest_a, digest_b)
+def _entries(quantity: str, value: Any) -> dict[str, Any]:
+    """The values of a quantity by the names that they have in a report; none where it is not there."""
+    if isinstance(value, dict):
+        return {f"{quantity} {name}": tuple(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return {f"{quantity}[{position}]": item for position, item in enumerate(value)}
+    return {} if value is None else {quantity: value}
 
 
-def _scalar_differences(quantity: str, one: Any, other: Any, tolerance: Tolerance) -> Iterator[Difference]:
+def _entry_differences(name: str, one: Any, other: Any, tolerance: Tolerance) -> Iterator[Difference]:
     if one == other:
         return
-    a, b = _number(one), _number(other)
+    if isinstance(one, tuple) and isinstance(other, tuple):  # digest and norm of a tensor
+        if one[0] == other[0]:
+            return  # the same bits, whatever sum another device made of them
+        norms = list(_entry_differences(f"norm of {name}", one[1], other[1], tolerance))
+        if norms or tolerance.is_exact:
+            difference = norms[0] if norms else Difference(f"bits of {name}", one[0], other[0])
+            difference.tensor = name
+            yield difference
+        return
+    a, b = number(one), number(other)
     if a is None or b is None:
-        yield Difference(quantity, one, other)
+        yield Difference(name, _there(one) if a is None else a, _there(other) if b is None else b)
     elif not tolerance.accepts(a, b):
-        yield Difference(quantity, a, b, ulp_distance(a, b))
+        yield Difference(name, a, b, ulp_distance(a, b))
 
 
-def _number(value: Any) -> float | None:
-    """A number written in hexadecimal; everything else is compared as it stands."""
-    if isinstance(value, str) and (value.lstrip("-").startswith("0x") or value.lstrip("-") in ("inf", "nan")):
-        return float.fromhex(value)
-    return None
+def _there(value: Any) -> Any:
+    """What a report shows of a value that cannot be subtracted."""
+    return MISSING if value is None else THERE if isinstance(value, dict | tuple) else value

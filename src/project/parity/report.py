@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from project.errors import UserError
-from project.parity.compare import Difference, Divergence, Tolerance
+from project.parity.compare import MISSING, THERE, Difference, Divergence, Tolerance
 from project.parity.quantities import Row
 from project.parity.stages import USUAL_CAUSES
 from project.parity.ulp import INCOMPARABLE
@@ -27,10 +28,12 @@ class Side:
     """One of the two runs."""
 
     name: str
+    path: str | None = None
+    """Of its trace or run folder; None where it is gone."""
     metrics: dict[str, float] = field(default_factory=dict)
     """Of its last validation."""
     seconds: float | None = None
-    """Of training, traces included."""
+    """Of training, the writing of a trace included."""
 
 
 @dataclass
@@ -40,31 +43,36 @@ class Report:
     a: Side
     b: Side
     tolerance: Tolerance
-    rows: list[Row]
-    divergence: Divergence | None
-    num_records: int
+    rows: list[Row] = field(default_factory=list)
+    divergence: Divergence | None = None
+    num_records: int = 0
+    """Of the traces, that were held against each other."""
     notes: list[str] = field(default_factory=list)
 
     @property
     def is_equal(self) -> bool:
         """Whether nothing differs by more than the tolerance."""
-        return self.divergence is None and not any(row.num_different for row in self.rows)
+        return self.divergence is None and all(row.is_equal for row in self.rows)
 
 
 def print_report(report: Report, console: Console) -> None:
     """Table, first divergence, verdict."""
     a, b = report.a, report.b
+    for side in (a, b):
+        if side.path is not None:
+            console.print(Text(f"{side.name}: {side.path}"))
     if report.rows:
-        console.print(_rows_table(report))
-    if a.metrics or a.seconds is not None:
+        console.print(_rows_table(report.rows))
+    if a.metrics or b.metrics or a.seconds is not None or b.seconds is not None:
         console.print(_sides_table(a, b))
     for note in report.notes:
         console.print(Text(f"note: {note}"))
     if report.divergence is not None:
         _print_divergence(report.divergence, a.name, b.name, console)
     elif not report.is_equal:
-        different = ", ".join(row.quantity for row in report.rows if row.num_different)
-        console.print(Text(f"different: {different}; the traces do not say where they part"))
+        different = ", ".join(row.quantity for row in report.rows if not row.is_equal)
+        where = "the traces do not say where they part" if report.num_records else "no traces say where they part"
+        console.print(Text(f"different: {different}; {where}"))
     else:
         bound = "every bit" if report.tolerance.is_exact else f"within {_tolerance(report.tolerance)}"
         num_values = sum(row.num_values for row in report.rows)
@@ -82,7 +90,7 @@ def write_json(report: Report, path: Path) -> None:
         "tolerance": asdict(report.tolerance),
         "a": asdict(report.a),
         "b": asdict(report.b),
-        "quantities": [_finite(asdict(row)) | {"equal": not row.num_different} for row in report.rows],
+        "quantities": [{**asdict(row), "equal": row.is_equal} for row in report.rows],
         "num_records": report.num_records,
         "notes": report.notes,
         "first_divergence": None,
@@ -96,20 +104,22 @@ def write_json(report: Report, path: Path) -> None:
             "usual_causes": USUAL_CAUSES[divergence.stage],
         }
     try:
-        path.write_text(json.dumps(content, indent=2, default=str) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(_plain(content), indent=2, allow_nan=False) + "\n", encoding="utf-8")
     except OSError as error:
         raise UserError(f"--json: {path} cannot be written: {error.strerror}") from None
 
 
-def _rows_table(report: Report) -> Table:
-    table = Table(title=Text(f"{report.a.name} against {report.b.name}"), title_justify="left")
+def _rows_table(rows: list[Row]) -> Table:
+    table = Table()
     table.add_column("quantity")
     table.add_column("values", justify="right")
-    table.add_column("equal")
-    table.add_column("largest difference: ULP", justify="right")
-    table.add_column("value", justify="right")
-    for row in report.rows:
-        verdict = "equal" if not row.num_different else f"{row.num_different:,} differ"
+    table.add_column("equal?")
+    table.add_column("max ULP", justify="right")
+    table.add_column("max difference", justify="right")
+    for row in rows:
+        different = [f"{row.num_different:,} differ"] if row.num_different else []
+        missing = [f"{row.num_missing:,} missing"] if row.num_missing else []
+        verdict = ", ".join([*different, *missing]) or "equal"
         table.add_row(row.quantity, f"{row.num_values:,}", verdict, _ulp(row.max_ulp), f"{row.max_difference:.3g}")
     return table
 
@@ -117,37 +127,42 @@ def _rows_table(report: Report) -> Table:
 def _sides_table(a: Side, b: Side) -> Table:
     table = Table()
     table.add_column("last validation, wall time")
-    table.add_column(Text(a.name), justify="right")
-    table.add_column(Text(b.name), justify="right")
-    for name in a.metrics:
-        other = b.metrics.get(name)
-        table.add_row(Text(name), f"{a.metrics[name]:.6f}", "" if other is None else f"{other:.6f}")
-    if a.seconds is not None and b.seconds is not None:
-        table.add_row("training, traced", f"{a.seconds:.1f} s", f"{b.seconds:.1f} s")
+    table.add_column(a.name, justify="right")
+    table.add_column(b.name, justify="right")
+    for name in a.metrics | b.metrics:
+        table.add_row(Text(name), *(f"{side.metrics[name]:.6f}" if name in side.metrics else "" for side in (a, b)))
+    if a.seconds is not None or b.seconds is not None:
+        table.add_row("training", *("" if side.seconds is None else f"{side.seconds:.1f} s" for side in (a, b)))
     return table
 
 
 def _print_divergence(divergence: Divergence, name_a: str, name_b: str, console: Console) -> None:
     position = dict(divergence.position)
-    words = {"epoch": "epoch", "micro_batch": "micro-batch", "step": "optimizer step"}
-    where = ", ".join(f"{word} {position[key]}" for key, word in words.items() if key in position)
+    step = "optimizer step {}" if position["kind"] in ("micro_batch", "step") else "after {} optimizer steps"
+    words = {"epoch": "epoch {}", "micro_batch": "micro-batch {}", "step": step}
+    where = ", ".join(words[key].format(position[key]) for key in words if key in position)
     console.print(Text(f"first divergence: {where}, stage {divergence.stage}   (all counted from 0)", style="bold"))
     width = max(len(name_a), len(name_b))
     for difference in divergence.differences[:SHOWN]:
-        console.print(Text(f"  {difference.quantity}: {_distance(difference)}"))
-        console.print(Text(f"    {name_a:<{width}}  {_value(difference.a)}"))
-        console.print(Text(f"    {name_b:<{width}}  {_value(difference.b)}"))
+        sides = {name_a: difference.a, name_b: difference.b}
+        missing_in = "".join(f"missing in {name}" for name, value in sides.items() if value == MISSING)
+        console.print(Text(f"  {difference.quantity}: {missing_in or _distance(difference)}"))
+        for name, value in sides.items():
+            if value not in (MISSING, THERE):
+                console.print(Text(f"    {name:<{width}}  {_value(value)}"))
     more = len(divergence.differences) - SHOWN
     if more > 0:
         console.print(Text(f"  and {more:,} more in this stage"))
-    console.print(Text(f"  usual causes: {USUAL_CAUSES[divergence.stage]}"))
+    causes = f"usual causes: {USUAL_CAUSES[divergence.stage]}"
+    console.print(Text(textwrap.indent(textwrap.fill(causes, min(console.width, 120) - 2), "  ")))
 
 
 def _distance(difference: Difference) -> str:
     if difference.ulp is None:
-        return "differs"
-    value = "" if math.isinf(difference.value) else f", {difference.value:.3g} in value"
-    return f"{_ulp(difference.ulp)} ULP{value}"
+        return "differs" if difference.tensor is None else "differ, though its norm does not"
+    ulp = [f"{_ulp(difference.ulp)} ULP"] if isinstance(difference.a, float) and difference.ulp < INCOMPARABLE else []
+    value = [f"{difference.value:.3g} in value"] if math.isfinite(difference.value) else []
+    return ", ".join([*ulp, *value]) or "not comparable"
 
 
 def _value(value: Any) -> str:
@@ -155,7 +170,9 @@ def _value(value: Any) -> str:
 
 
 def _ulp(ulp: int) -> str:
-    return "not comparable" if ulp == INCOMPARABLE else f"{ulp:,}"
+    if ulp == INCOMPARABLE:
+        return "not comparable"
+    return f"{ulp:,}" if ulp < 10**9 else f"{ulp:.2e}"
 
 
 def _tolerance(tolerance: Tolerance) -> str:
@@ -164,17 +181,17 @@ def _tolerance(tolerance: Tolerance) -> str:
 
 
 def _difference_json(difference: Difference) -> dict[str, Any]:
-    hexadecimal = {
-        f"{side}_hex": value.hex()
-        for side, value in (("a", difference.a), ("b", difference.b))
-        if isinstance(value, float)
-    }
-    return _finite({**asdict(difference), **hexadecimal, "difference": difference.value})
+    sides = {"a": difference.a, "b": difference.b}
+    hexadecimal = {f"{side}_hex": value.hex() for side, value in sides.items() if isinstance(value, float)}
+    return {**asdict(difference), **hexadecimal, "difference": None if difference.ulp is None else difference.value}
 
 
-def _finite(values: dict[str, Any]) -> dict[str, Any]:
-    """JSON knows no infinity and no NaN: they become strings."""
-    return {
-        name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in values.items()
-    }
+def _plain(value: Any) -> Any:
+    """JSON knows no infinity and no NaN, which become strings; what cannot be counted in ULP becomes null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if value == INCOMPARABLE else value

@@ -17,8 +17,12 @@ import torch
 import yaml
 
 from project.errors import UserError
+from project.parity.quantities import LAST, PREDICTIONS
 
 Twin = Literal["hand", "lit"]
+
+NAMES: dict[Twin, str] = {"hand": "hand", "lit": "Lightning"}
+"""What a report calls them."""
 
 MAINS: dict[Twin, tuple[str, tuple[str, ...]]] = {
     "hand": ("project.hand.cli", ()),
@@ -33,15 +37,23 @@ def train(twin: Twin, folder: Path, arguments: Sequence[str]) -> Path:
     Raises:
         UserError: where it could not be trained, with its own last words.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{twin}.log"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        output = log.open("wb")
+    except OSError as error:
+        raise UserError(f"--keep: {folder}: no run can be kept here ({error.strerror})") from None
     command = [sys.executable, "-m", "project.parity.twins", twin, str(folder), *arguments]
-    with log.open("wb") as output:
+    with output:
         code = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False).returncode
     if code:
-        last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        said = next((line for line in last if line.startswith("error: ")), last[-1] if last else "nothing")
-        raise UserError(f"the {twin} twin ended with code {code} and said: {said.removeprefix('error: ')}")
+        said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["nothing"]
+        error_at = max((place for place, line in enumerate(said) if line.startswith("error: ")), default=None)
+        if code == 2 and error_at is not None:  # meant for users; one line for each fault
+            reason = "; ".join(said[error_at:]).removeprefix("error: ")
+        else:
+            reason = f"ended with code {code}, its last line: {said[-1]}; --keep FOLDER keeps all it said, {log.name}"
+        raise UserError(f"the {NAMES[twin]} twin: {reason}")
     return newest_run(folder, twin)
 
 
@@ -59,10 +71,10 @@ def run(twin: Twin, folder: Path, arguments: Sequence[str]) -> Path:
     saved = found / "config.yaml"
     test_file = yaml.safe_load(saved.read_text(encoding="utf-8"))["data"]["test_file"]
     if test_file is not None:
-        path = found / "checkpoints" / "last.ckpt"
+        path = found / LAST
         given = [f"--config={saved}", f"--ckpt_path={path}", f"--data.predict_file={test_file}"]
         probabilities, *_ = module.probabilities(given)
-        torch.save(probabilities, found / "probabilities.pt")
+        torch.save(probabilities, found / PREDICTIONS)
     return found
 
 
@@ -70,11 +82,13 @@ def newest_run(folder: Path, twin: Twin) -> Path:
     """The folder of the twin's last run below `folder`.
 
     Raises:
-        UserError: where a rehearsal left none.
+        UserError: where there is none, as after a rehearsal.
     """
     runs = sorted((folder / twin).glob("version_*"), key=lambda path: int(path.name.removeprefix("version_")))
     if not runs:
-        raise UserError("trainer.fast_dev_run: a rehearsal leaves nothing to compare; take --trainer.max_steps instead")
+        raise UserError(
+            "there is no run to compare, as with trainer.fast_dev_run or --print_config; try trainer.max_steps"
+        )
     return runs[-1]
 
 

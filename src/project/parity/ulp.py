@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import math
-import struct
 
 import torch
 from torch import Tensor
 
 INCOMPARABLE = 2**63 - 1
-"""The distance where exactly one of two numbers is not a number, or where it would not fit."""
+"""The distance to a NaN, or between two numbers so far apart that it would not fit."""
 
-INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def ulp_distances(a: Tensor, b: Tensor) -> Tensor:
     """Elementwise distance of two tensors of one shape and dtype, int64; 0 only where all bits agree.
 
     The bits of IEEE 754 numbers, read as sign and magnitude, count the numbers in order; -0 and +0 are 1 apart here.
+    Two NaNs are 0 apart where their bits agree, else incomparable. Integers and booleans are subtracted.
     """
-    if not a.is_floating_point():
-        return (a.to(torch.int64) - b.to(torch.int64)).abs()
-    left, right = _places(a), _places(b)
-    distance = (left - right).abs()
-    too_far = (left < 0) != (right < 0) if a.element_size() == 8 else torch.zeros_like(left, dtype=torch.bool)
-    same = _bits(a) == _bits(b)
-    incomparable = (a.isnan() | b.isnan() | (too_far & (distance < 0))) & ~same
-    return torch.where(same, 0, torch.where(incomparable, INCOMPARABLE, distance))
+    floating = a.is_floating_point()
+    left, right = (_places(a), _places(b)) if floating else (a.to(torch.int64), b.to(torch.int64))
+    distance = torch.maximum(left, right) - torch.minimum(left, right)  # below zero where 64 bits do not hold it
+    incomparable = distance < 0
+    if floating:
+        incomparable |= a.isnan() | b.isnan()
+    return torch.where(left == right, 0, torch.where(incomparable, INCOMPARABLE, distance))
 
 
 def ulp_distance(a: float, b: float) -> int:
@@ -36,20 +35,11 @@ def ulp_distance(a: float, b: float) -> int:
 
 
 def _is_float32(value: float) -> bool:
-    if not math.isfinite(value):
-        return True
-    try:
-        return bool(struct.unpack("f", struct.pack("f", value))[0] == value)
-    except OverflowError:
-        return False
-
-
-def _bits(tensor: Tensor) -> Tensor:
-    return tensor.contiguous().view(INTEGERS[tensor.element_size()]).to(torch.int64)
+    return not math.isfinite(value) or float(torch.tensor(value, dtype=torch.float64).float()) == value
 
 
 def _places(tensor: Tensor) -> Tensor:
-    """Position of each number on the line of all numbers of its type; negative ones below zero."""
-    bits = _bits(tensor)
-    lowest = torch.iinfo(INTEGERS[tensor.element_size()]).min
-    return torch.where(bits < 0, lowest - bits - 1, bits)
+    """Position of each number on the line of all numbers of its type, int64; negative ones below zero."""
+    integers = INTEGERS[tensor.element_size()]
+    bits = tensor.contiguous().view(integers).to(torch.int64)
+    return torch.where(bits < 0, torch.iinfo(integers).min - bits - 1, bits)
