@@ -132,4 +132,4 @@ def test_help_names_our_networks_and_not_every_module(command: str, capsys: pyte
     shown = capsys.readouterr().out
     assert "project.task.network.TextCNN" in shown
     assert "torch.nn.Identity" not in shown
-    assert ("--trainer.strategy" in shown) == (command == "fit")
+    assert ("--trainer.callbacks" in shown) == (command == "fit")

@@ -14,6 +14,9 @@ from jsonargparse.typing import NonNegativeInt, PositiveInt
 from project.task.tokenizer import TokenizerConfig
 from project.trace import Level
 
+STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true")
+"""How several processes may share the work: strategies that both twins implement, under Lightning's names."""
+
 Monitor = Literal["val/loss", "val/accuracy", "val/macro_f1"]
 
 

@@ -38,7 +38,7 @@ def keep_worst(mistakes: list[Mistake], batch: Batch, logits: Tensor, num_kept: 
     probability, predicted = logits.float().softmax(dim=1).max(dim=1)
     wrong = [
         Mistake(float(probability[row]), int(batch.index[row]), int(batch.labels[row]), int(predicted[row]))
-        for row in (predicted != batch.labels).nonzero().flatten().tolist()
+        for row in ((predicted != batch.labels) & (batch.index >= 0)).nonzero().flatten().tolist()
     ]
     return sorted([*mistakes, *wrong], reverse=True)[:num_kept]
 

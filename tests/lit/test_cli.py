@@ -238,13 +238,6 @@ def test_without_a_run_the_message_says_how_to_make_one(tmp_path: Path, capsys: 
     assert "no finished run here; train one with `python -m project fit" in capsys.readouterr().err
 
 
-def test_several_processes_are_refused(corpus: Corpus, capsys: pytest.CaptureFixture[str]) -> None:
-    config = corpus.folder / "config.yaml"
-    config.write_text(CONFIG, encoding="utf-8")
-    assert main(["fit", "--config", str(config), *corpus.arguments, "--trainer.devices=2"]) == 2
-    assert "trainer.devices: 2 processes" in capsys.readouterr().err
-
-
 def test_a_strangers_network_works_by_its_class_path(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -67,5 +67,6 @@ class BestAndLast:
     def _save(self, path: Path) -> None:
         content = checkpoint_of(self.training, self.data)
         self.training.trace.checkpoint(self.training.step, content["state_dict"])
-        write_checkpoint(path, {**content, "best": {"value": self.best_value, "epoch": self.best_epoch}})
+        if self.training.world.is_main:
+            write_checkpoint(path, {**content, "best": {"value": self.best_value, "epoch": self.best_epoch}})
         self._saved_at_step = self.training.step

@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from project.errors import UserError
+from project.hand.distributed import World, is_launched, launch, process_group
 from project.hand.fit import fit, seed_everything
 from project.hand.loop import evaluate, predict
 from project.hand.precision import forward_context, network_dtype, pick_device
@@ -34,7 +35,14 @@ def main(arguments: Sequence[str]) -> int:
 
 def _fit(command: str, arguments: Sequence[str]) -> int:
     settings = read_settings(command, arguments)
-    checkpoints = fit(settings).checkpoints
+    if settings.trainer.num_processes > 1 and not is_launched():
+        return launch(settings.trainer.num_processes, arguments)
+    world = World.here()
+    device = pick_device(settings.trainer.accelerator, world.local_rank)
+    with process_group(world, device, timeout_seconds=1800):
+        checkpoints = fit(settings, world).checkpoints
+    if not world.is_main:
+        return 0
     console = terminal()
     if checkpoints is not None and checkpoints.best_epoch >= 0:
         best = (checkpoints.best, checkpoints.config.monitor, checkpoints.best_value, checkpoints.best_epoch)

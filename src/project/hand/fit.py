@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 from torch.utils.data import DataLoader
 
 from project.config import Trace
 from project.hand.checkpoint import BestAndLast
+from project.hand.distributed import ALONE, World
 from project.hand.early_stopping import EarlyStopping
 from project.hand.log import Log
 from project.hand.loop import Training, evaluate, train_epoch
@@ -53,12 +55,12 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def fit(settings: Settings) -> Result:
-    """Train as the settings say."""
-    training, data, left_fresh = prepare(settings)
+def fit(settings: Settings, world: World = ALONE) -> Result:
+    """Train as the settings say; where there are several ranks, each of them calls this."""
+    training, data, left_fresh = prepare(settings, world)
     folder = checkpoints = None
     if not settings.trainer.fast_dev_run:  # a rehearsal leaves nothing behind
-        folder = new_run(settings.root, settings.name)
+        folder = Path(world.from_main(str(new_run(settings.root, settings.name)) if world.is_main else ""))
         checkpoints = BestAndLast(folder / "checkpoints", settings.checkpoint, training, data)
         training.trace = open_trace(folder, settings.trace, training)
     log = Log(folder, settings, training, data)
@@ -78,7 +80,9 @@ def run_epochs(
 ) -> Figures | None:
     """Epochs, with their validations, until the plan or early stopping ends them; returns the last metrics."""
     run, plan = training, training.plan
-    loader, val_loader = data.loader("train"), data.loader("val")
+    loader, val_loader = (
+        data.loader(split, rank=run.world.rank, world_size=run.world.size) for split in ("train", "val")
+    )
     num_val_batches = settings.trainer.num_evaluation_batches("val", len(val_loader))
     early_stopping = EarlyStopping(settings.early_stopping)
     found: Figures | None = None
@@ -117,19 +121,19 @@ def validate(training: Training, loader: DataLoader[Example], num_batches: int, 
 
     run = training
     batches: Iterator[Any] = islice(loader, num_batches)
-    counts = evaluate(run.network, batches, num_classes, run.device, run.autocast, look)
+    counts = evaluate(run.network, batches, num_classes, run.device, run.autocast, look, run.world)
     found = figures(counts.confusion, counts.losses)
     log.validated(found, counts, mistakes)
     run.trace.evaluation(run.epoch, run.step, found.logged("val"))
     return found
 
 
-def prepare(settings: Settings) -> tuple[Training, Data, list[str]]:
+def prepare(settings: Settings, world: World = ALONE) -> tuple[Training, Data, list[str]]:
     """Rows, network, optimizer and scheduler of a run, none of them moved yet; names of weights without a start."""
     seed_everything(settings.seed)
     trainer, recipe = settings.trainer, settings.recipe
     precision = trainer.precision or "32-true"
-    device = pick_device(trainer.accelerator)
+    device = pick_device(trainer.accelerator, world.local_rank)
     if trainer.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS refuses on CUDA
         torch.use_deterministic_algorithms(True, warn_only=trainer.deterministic == "warn")
@@ -138,7 +142,7 @@ def prepare(settings: Settings) -> tuple[Training, Data, list[str]]:
     data.fit_vocabulary(recipe.init_from)
     train = data.open_split("train")
     data.open_split("val")
-    plan = trainer.plan(len(train), settings.data.batch_size, settings.data.drop_last)
+    plan = trainer.plan(len(train), settings.data.batch_size, settings.data.drop_last, world)
 
     network = recipe.build_network(data.vocabulary.num_tokens, data.vocabulary.num_classes)
     left_fresh: list[str] = []
@@ -155,6 +159,8 @@ def prepare(settings: Settings) -> tuple[Training, Data, list[str]]:
         plan=plan,
         device=device,
         network=network,
+        model=distributed(network, trainer.strategy, world),
+        world=world,
         optimizer=optimizer,
         lr_scheduler=recipe.build_lr_scheduler(optimizer, plan),
         scaler=gradient_scaler(precision, device),
@@ -164,15 +170,25 @@ def prepare(settings: Settings) -> tuple[Training, Data, list[str]]:
         gradient_clip_algorithm=trainer.gradient_clip_algorithm or "norm",
         log_every_n_steps=50 if trainer.log_every_n_steps is None else trainer.log_every_n_steps,
     )
+    if world.size > 1:
+        torch.manual_seed(settings.seed + world.rank)  # dropout of its own in each rank
     return training, data, left_fresh
+
+
+def distributed(network: nn.Module, strategy: str, world: World) -> nn.Module:
+    """The network as it is called: between several ranks, backward adds up the gradients."""
+    if world.size == 1:
+        return network
+    return DistributedDataParallel(network, find_unused_parameters=strategy == "ddp_find_unused_parameters_true")
 
 
 def open_trace(folder: Path, config: Trace, training: Training) -> Tracer:
     """The trace that the settings ask for; none writes nothing."""
     if config.level is None:
         return OFF
+    rank = training.world.rank
     return Tracer(
-        folder / "trace.jsonl",
+        folder / (f"trace.rank{rank}.jsonl" if rank else "trace.jsonl"),
         training.network,
         training.optimizer,
         level=config.level,

@@ -30,11 +30,11 @@ class Log:
     """
 
     def __init__(self, folder: Path | None, settings: Settings, training: Training, data: Data) -> None:
-        self.folder = folder
+        self.folder = folder if training.world.is_main else None
         self.settings = settings
         self.training = training
         self.data = data
-        self.console = terminal()
+        self.console = terminal() if training.world.is_main else Console(quiet=True)
         self.train_loss: float | None = None
         """The last one that was logged."""
         self.num_rows = 0
@@ -55,7 +55,8 @@ class Log:
 
     def shown(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """The epoch's micro-batches, with a progress bar on a terminal."""
-        if self.settings.trainer.enable_progress_bar is False or not sys.stderr.isatty():
+        is_off = self.settings.trainer.enable_progress_bar is False or not self.training.world.is_main
+        if is_off or not sys.stderr.isatty():
             yield from batches
             return
         with Progress(console=Console(stderr=True), transient=True) as progress:
@@ -66,8 +67,9 @@ class Log:
         """At a logged optimizer step, write the interval since the last one; the loss is read off the device here."""
         run = self.training
         interval, run.interval = run.interval, Interval(run.interval.loss.new_zeros(()))
-        self.num_rows += interval.num_examples
-        self.train_loss = float(interval.loss) / interval.num_examples
+        num_examples = int(run.world.total(interval.num_examples, run.device))
+        self.num_rows += num_examples
+        self.train_loss = float(run.world.added_up(interval.loss)) / num_examples
         assert interval.grad_norm is not None
         self._scalars(
             {"train/loss": self.train_loss, "train/grad_norm": float(interval.grad_norm), "train/lr": interval.lr}

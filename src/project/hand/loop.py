@@ -8,15 +8,17 @@ B: micro-batch size, T: tokens, C: classes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from project.hand.distributed import ALONE, World
 from project.task.batch import Batch
 from project.task.objective import loss_counts, normalise, summed_loss
 from project.task.plan import Plan
@@ -44,6 +46,9 @@ class Training:
     plan: Plan
     device: torch.device
     network: nn.Module
+    model: nn.Module
+    """The network as it is called: wrapped for DistributedDataParallel where there are several ranks."""
+    world: World
     optimizer: Optimizer
     lr_scheduler: LRScheduler | None
     scaler: torch.amp.GradScaler
@@ -82,21 +87,25 @@ def train_epoch(training: Training, batches: Iterable[Batch]) -> Iterator[int]:
         batch = to_device(batch, run.device)
         trace.micro_batch(run.epoch, micro_batch, run.step, ids=batch.index, inputs=batch)
 
-        with run.autocast():
-            logits = run.network(batch.tokens, batch.lengths)  # (B, T) → (B, C)
-            loss = summed_loss(
-                logits,
-                batch.labels,
-                label_smoothing=run.recipe.label_smoothing,
-                class_weights=run.class_weights,
-            )
-        trace.forward(loss, len(batch.labels))
-        run.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]  # a sum: gradients of the window's examples add up
+        num_examples = plan.num_counted(micro_batch)
+        with gradients_stay_here(run.model, not plan.closes_window(micro_batch)):
+            with run.autocast():
+                logits = run.model(batch.tokens, batch.lengths)  # (B, T) → (B, C)
+                loss = summed_loss(
+                    logits,
+                    batch.labels,
+                    label_smoothing=run.recipe.label_smoothing,
+                    class_weights=run.class_weights,
+                )
+                if num_examples == 0:  # this rank has none left and only keeps the others company
+                    loss = loss * 0.0
+            trace.forward(loss, num_examples)
+            run.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]  # a sum: the window's examples add up
         trace.gradients("backward")
 
-        run.num_window_examples += len(batch.labels)
+        run.num_window_examples += num_examples
         run.interval.loss += loss.detach()
-        run.interval.num_examples += len(batch.labels)
+        run.interval.num_examples += num_examples
 
         if plan.closes_window(micro_batch):
             skipped = optimizer_step(run)
@@ -109,6 +118,11 @@ def train_epoch(training: Training, batches: Iterable[Batch]) -> Iterator[int]:
     run.epoch += 1
 
 
+def gradients_stay_here(model: nn.Module, keep: bool) -> AbstractContextManager[object]:
+    """Within a window, ranks add up their own gradients; its last backward adds up those of all ranks."""
+    return model.no_sync() if keep and isinstance(model, DistributedDataParallel) else nullcontext()
+
+
 def optimizer_step(training: Training) -> bool:
     """Unscale → normalise → clip → step → scaler update → zero_grad; returns whether the scaler skipped the step."""
     run, parameters, trace = training, training.parameters, training.trace
@@ -117,7 +131,8 @@ def optimizer_step(training: Training) -> bool:
     run.scaler.unscale_(run.optimizer)
     trace.gradients("unscale")
 
-    normalise(parameters, run.num_window_examples)
+    num_examples = run.world.total(run.num_window_examples, run.device)
+    normalise(parameters, num_examples / run.world.size)  # DistributedDataParallel took the mean over ranks
     trace.gradients("normalise")
     run.num_window_examples = 0
     run.step += 1
@@ -159,6 +174,7 @@ def evaluate(
     device: torch.device,
     autocast: Callable[[], AbstractContextManager[object]],
     look: Callable[[Batch, Tensor], None] = lambda batch, logits: None,
+    world: World = ALONE,
 ) -> Counts:
     """Count over the batches; `look` is shown each of them with its logits, (B, C)."""
     network.eval()
@@ -168,11 +184,14 @@ def evaluate(
         batch = to_device(batch, device)
         with autocast():
             logits = network(batch.tokens, batch.lengths)
+        if world.size > 1:  # leave out a row that only stands in
+            counted = batch.index >= 0
+            batch, logits = Batch(*(tensor[counted] for tensor in batch)), logits[counted]
         pairs = batch.labels * num_classes + logits.argmax(dim=1)
         confusion += torch.bincount(pairs, minlength=num_classes**2).view(num_classes, num_classes)
         losses += loss_counts(logits, batch.labels)
         look(batch, logits)
-    return Counts(confusion.cpu(), losses.cpu())
+    return Counts(world.added_up(confusion).cpu(), world.added_up(losses).cpu())
 
 
 @torch.inference_mode()

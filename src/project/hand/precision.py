@@ -10,7 +10,7 @@ import torch
 from project.errors import UserError
 
 
-def pick_device(accelerator: str) -> torch.device:
+def pick_device(accelerator: str, local_rank: int = 0) -> torch.device:
     """The device that an accelerator's name means here.
 
     Raises:
@@ -22,7 +22,7 @@ def pick_device(accelerator: str) -> torch.device:
     name = "cuda" if accelerator == "gpu" and available["cuda"] else accelerator.replace("gpu", "mps")
     if not available[name]:
         raise UserError(f"trainer.accelerator: {accelerator} asked for, but torch finds none here; take cpu or auto")
-    return torch.device(name)
+    return torch.device(name, local_rank) if name == "cuda" else torch.device(name)
 
 
 def network_dtype(precision: str) -> torch.dtype:

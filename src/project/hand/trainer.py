@@ -8,6 +8,7 @@ from typing import Any, Literal
 from jsonargparse.typing import NonNegativeFloat, PositiveInt
 
 from project.errors import UserError
+from project.hand.distributed import World
 from project.task.plan import Plan
 
 Precision = Literal["32-true", "bf16-mixed", "bf16-true", "16-mixed"]
@@ -55,8 +56,17 @@ class TrainerConfig:
     """Show a progress bar where standard error is a terminal."""
     default_root_dir: str | None = None
     """Where runs go; null means runs/."""
+    strategy: Literal["auto", "ddp", "ddp_find_unused_parameters_true"] = "auto"
+    """How several processes share the work; auto means ddp."""
+    devices: int | Literal["auto"] = "auto"
+    """Processes on this machine, one a device; auto: one. Evaluations take one in any case."""
 
-    def plan(self, num_examples: int, batch_size: int, drop_last: bool) -> Plan:
+    @property
+    def num_processes(self) -> int:
+        """On this machine."""
+        return 1 if self.devices == "auto" else self.devices
+
+    def plan(self, num_examples: int, batch_size: int, drop_last: bool, world: World) -> Plan:
         """The run's counts, with fast_dev_run and overfit_batches resolved as Lightning does."""
         limit: int | float = 1.0 if self.limit_train_batches is None else self.limit_train_batches
         max_epochs, max_steps = self.max_epochs, self.max_steps
@@ -73,6 +83,8 @@ class TrainerConfig:
             num_examples=num_examples,
             batch_size=batch_size,
             drop_last=drop_last,
+            world_size=world.size,
+            rank=world.rank,
             accumulate_grad_batches=self.accumulate_grad_batches,
             max_epochs=max_epochs,
             max_steps=max_steps,
@@ -97,8 +109,6 @@ class TrainerConfig:
 # Trainer keys that this loop does not implement, each with the values under which it does what Lightning would do:
 # Lightning's own default first, then what the Lightning twin's commands set and a saved config.yaml therefore holds.
 OTHER_KEYS: dict[str, tuple[Any, ...]] = {
-    "strategy": ("auto",),
-    "devices": ("auto", 1, "1"),
     "num_nodes": (1,),
     "logger": (None,),
     "callbacks": (None,),

@@ -35,6 +35,7 @@ class EpochLines(Callback):
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Say how much there is to do, and start the clock."""
         assert isinstance(pl_module, LitClassifier)
+        self.console.quiet = not trainer.is_global_zero
         self.console.print(training_line(pl_module.network, pl_module.plan))
         if pl_module.left_fresh:
             self.console.print(fresh_line(pl_module.left_fresh))
@@ -84,7 +85,9 @@ class TensorBoardPages(Callback):
         """Write picture and page of this validation."""
         assert isinstance(pl_module, LitClassifier)
         mistakes, self.mistakes = self.mistakes, []
-        if trainer.sanity_checking or not isinstance(logger := trainer.logger, TensorBoardLogger):
+        if trainer.sanity_checking or not trainer.is_global_zero:
+            return
+        if not isinstance(logger := trainer.logger, TensorBoardLogger):
             return
         labels = [str(label) for label in pl_module.vocabulary.labels]
         figure = confusion_figure(pl_module.confusion_counts, labels)
@@ -111,19 +114,23 @@ class RunFolder(Callback):
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Save what describes the run, and start the clock."""
         assert isinstance(pl_module, LitClassifier)
-        (self.run / "config.yaml").write_text(self.config, encoding="utf-8")
-        pl_module.vocabulary.tokenizer.save(self.run / "tokenizer.json")
+        if trainer.is_global_zero:
+            (self.run / "config.yaml").write_text(self.config, encoding="utf-8")
+            pl_module.vocabulary.tokenizer.save(self.run / "tokenizer.json")
         self.start_seconds = time.perf_counter()
 
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, batch_idx: int
     ) -> None:
-        """Count the rows that were trained on."""
-        self.num_rows += len(batch.labels)
+        """Count the rows that all ranks were trained on."""
+        assert isinstance(pl_module, LitClassifier)
+        self.num_rows += pl_module.plan.num_counted_together(batch_idx)
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Write finished.json; not in on_train_end, where the last checkpoint may still have to be written."""
         assert isinstance(pl_module, LitClassifier)
+        if not trainer.is_global_zero:
+            return
         mark_finished(
             self.run,
             summary(

@@ -7,6 +7,7 @@ The parser is flat: one YAML serves every command here, and the hand-written twi
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import sys
 import warnings
@@ -25,7 +26,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.precision import MixedPrecision
 from torch import Tensor
 
-from project.config import add_shared_arguments, hyperparameters
+from project.config import STRATEGIES, add_shared_arguments, hyperparameters
 from project.errors import UserError
 from project.faults.command_line import check_arguments
 from project.lit.callbacks import EpochLines, EvaluationClock, RunFolder, TensorBoardPages
@@ -98,29 +99,29 @@ class Cli(LightningCLI):
         else:
             self.clock = EvaluationClock()
             kwargs |= {"logger": False, "callbacks": [*(config.callbacks or []), self.clock]}
+            kwargs |= {"strategy": "auto", "devices": 1, "num_nodes": 1}  # an evaluation reads every row in one process
         kwargs["enable_progress_bar"] = config.enable_progress_bar is not False and sys.stderr.isatty()
+        if config.strategy not in STRATEGIES:
+            self.discard_run()
+            known = ", ".join(STRATEGIES)
+            raise UserError(f"trainer.strategy: {config.strategy!r} is not one that the twins share; take {known}")
         try:
             trainer = super().instantiate_trainer(**kwargs)
         except (MisconfigurationException, ValueError) as error:
             self.discard_run()
             raise UserError(f"trainer: {' '.join(str(error).split())}") from error
-        if trainer.world_size > 1:
-            raise UserError(
-                f"trainer.devices: {trainer.world_size} processes, but this version trains in one; "
-                "set trainer.devices: 1 and trainer.num_nodes: 1"
-            )
         return trainer
 
     def discard_run(self) -> None:
         """Remove the run's folder where training never began: RunFolder writes config.yaml when it does."""
-        if self.run is not None and not (self.run / "config.yaml").exists():
+        if self.run is not None and self.run.exists() and not (self.run / "config.yaml").exists():
             shutil.rmtree(self.run)
 
     def _logger_and_callbacks(self) -> dict[str, Any]:
         config = self.config_init
         if config.trainer.fast_dev_run:  # a rehearsal leaves nothing behind
             return {"logger": False, "callbacks": [*(config.trainer.callbacks or []), EpochLines()]}
-        self.run = new_run(self.root, config.name)
+        self.run = new_run(self.root, config.name) if _is_main() else self.root / config.name / "of_the_main_process"
         logger = config.trainer.logger
         if logger in (None, True):
             logger = TensorBoardLogger(self.root, name=config.name, version=self.run.name, default_hp_metric=False)
@@ -132,7 +133,10 @@ class Cli(LightningCLI):
         trace = self.config_init.trace
         if trace.level is not None:
             path = self.run / "trace.jsonl"
-            callbacks.append(TraceCallback(path, "network", level=trace.level, tensors_at=trace.tensors_at))
+            tracing = {"level": trace.level, "tensors_at": trace.tensors_at}
+            callbacks.append(
+                TraceCallback(path, "network", **tracing, count=lambda batch: int((batch.index >= 0).sum()))
+            )
         if config.early_stopping.patience is not None:
             callbacks.append(EarlyStoppingCallback(**vars(config.early_stopping), check_on_train_epoch_end=False))
         return {"logger": logger, "callbacks": [*(config.trainer.callbacks or []), *callbacks]}
@@ -154,6 +158,8 @@ def _fit(arguments: Sequence[str]) -> int:
     except UserError:
         cli.discard_run()
         raise
+    if not cli.trainer.is_global_zero:
+        return 0
     console = terminal()
     for callback in cli.trainer.callbacks:  # type: ignore[attr-defined]
         if isinstance(callback, BestAndLast) and callback.best_epoch >= 0:
@@ -216,12 +222,18 @@ def _runs_on_cpu(accelerator: str) -> bool:
     return accelerator == "cpu"
 
 
+def _is_main() -> bool:
+    """Whether this process was started by a person and not, as another rank, by a launcher."""
+    return all(os.environ.get(name, "0") == "0" for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
+
+
 def _quieten() -> None:
     """Leave out what Lightning says of its own products and of things that are meant here."""
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
     for message in (
         ".*does not have many workers",  # rows are memory-mapped: a batch costs less than handing it over
+        ".*recommended to use `self.log.*sync_dist=True",  # the counts behind the metrics are added up already
         ".*callbacks used to create the checkpoint need to be provided",  # an evaluation needs no BestAndLast
         ".*using a custom batch sampler `OrderedBatches` for prediction",  # it returns every row once
         ".*is smaller than the logging interval",  # the last step is logged in any case

@@ -100,6 +100,7 @@ class LitClassifier(L.LightningModule):
             batch_size=self.data.config.batch_size,
             drop_last=self.data.config.drop_last,
             world_size=trainer.world_size,
+            rank=trainer.global_rank,
             accumulate_grad_batches=trainer.accumulate_grad_batches,
             max_epochs=trainer.max_epochs,
             max_steps=trainer.max_steps,
@@ -112,13 +113,16 @@ class LitClassifier(L.LightningModule):
 
     def on_train_start(self) -> None:
         """Nothing is counted yet."""
-        self.total_steps = self.plan.total_steps
+        self.training_plan = self.plan
+        self.total_steps = self.training_plan.total_steps
         if self.class_weights is not None:
             self.class_weights = self.class_weights.to(self.device)
         self.num_window_examples = 0
         self.num_interval_examples = 0
         self.interval_loss = torch.zeros((), device=self.device)
         self.step_scalars: dict[str, float] = {}
+        if self.trainer.world_size > 1:
+            torch.manual_seed(self.recipe.seed + self.trainer.global_rank)  # dropout of its own in each rank
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Forward and summed loss, () float32; autocast, where set, covers both."""
@@ -126,8 +130,11 @@ class LitClassifier(L.LightningModule):
         self.loss_sum = summed_loss(
             logits, batch.labels, label_smoothing=self.recipe.label_smoothing, class_weights=self.class_weights
         )
-        self.num_window_examples += len(batch.labels)
-        self.num_interval_examples += len(batch.labels)
+        num_examples = self.training_plan.num_counted(batch_idx)
+        if num_examples == 0:  # this rank has none left and only keeps the others company
+            self.loss_sum = self.loss_sum * 0.0
+        self.num_window_examples += num_examples
+        self.num_interval_examples += num_examples
         self.interval_loss += self.loss_sum.detach()
         return self.loss_sum
 
@@ -138,7 +145,9 @@ class LitClassifier(L.LightningModule):
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
         """Gradients are complete and unscaled here, and not clipped yet (issue 18669): normalise them."""
-        normalise(self.network.parameters(), self.num_window_examples)
+        num_examples = self.total(self.num_window_examples)
+        # DistributedDataParallel took the mean over ranks.
+        normalise(self.network.parameters(), num_examples / self.trainer.world_size)
         self.num_window_examples = 0
         self.scale = self.scaler.get_scale() if self.scaler is not None else 1.0
         log_every_n_steps: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
@@ -161,12 +170,20 @@ class LitClassifier(L.LightningModule):
         """At a logged optimizer step, report the interval since the last one; the loss is read off the device here."""
         if not self.step_scalars:
             return
-        loss = float(self.interval_loss) / self.num_interval_examples
+        loss = float(self.trainer.strategy.reduce(self.interval_loss, reduce_op="sum"))
+        loss /= self.total(self.num_interval_examples)
         self.log("train/loss", loss, prog_bar=True, logger=False, batch_size=1)
         self.log_at_step({"train/loss": loss, **self.step_scalars})
         self.interval_loss.zero_()
         self.num_interval_examples = 0
         self.step_scalars = {}
+
+    def total(self, number: float) -> float:
+        """The sum of a number over all ranks."""
+        if self.trainer.world_size == 1:
+            return number
+        tensor = torch.tensor(float(number), dtype=torch.float64, device=self.device)
+        return float(self.trainer.strategy.reduce(tensor, reduce_op="sum"))
 
     def log_at_step(self, scalars: dict[str, float]) -> None:
         """Send scalars to the loggers. Not through `self.log`: its x-axis counts batches, not optimizer steps."""
@@ -183,8 +200,12 @@ class LitClassifier(L.LightningModule):
     def evaluation_step(self, batch: Batch) -> Tensor:
         """Count one micro-batch; returns its logits, (B, C)."""
         logits: Tensor = self.network(batch.tokens, batch.lengths)
-        self.confusion.update(logits.argmax(dim=1), batch.labels)
-        self.losses.update(loss_counts(logits, batch.labels))
+        counted, labels = logits, batch.labels
+        if self.trainer.world_size > 1:  # leave out a row that only stands in
+            is_counted = batch.index >= 0
+            counted, labels = logits[is_counted], labels[is_counted]
+        self.confusion.update(counted.argmax(dim=1), labels)
+        self.losses.update(loss_counts(counted, labels))
         return logits
 
     def evaluation_epoch_end(self, split: str) -> None:

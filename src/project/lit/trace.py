@@ -50,6 +50,7 @@ class TraceCallback(Callback):
         level: cheap or full.
         tensors_at: number of the record whose tensors are saved whole.
         ids: which examples a batch holds; by default its `index`, if it has one.
+        count: how many examples a batch holds; by default the length of its first tensor.
     """
 
     def __init__(
@@ -60,12 +61,14 @@ class TraceCallback(Callback):
         level: Level = "full",
         tensors_at: int | None = None,
         ids: Callable[[Any], Any] = index_of,
+        count: Callable[[Any], int] | None = None,
     ) -> None:
         self.path = path
         self.network = network
         self.level: Level = level
         self.tensors_at = tensors_at
         self.ids = ids
+        self.count = count or first_length
         self.trace = OFF
         self._replaced: dict[str, Any] = {}
 
@@ -78,7 +81,7 @@ class TraceCallback(Callback):
             raise UserError(
                 f"TraceCallback: {type(pl_module).__name__} has no module {self.network}; there are: {parts}"
             ) from None
-        path = Path(self.path)
+        path = Path(trainer.strategy.broadcast(self.path))
         self.trace = Tracer(
             path.with_suffix(f".rank{trainer.global_rank}{path.suffix}") if trainer.global_rank else path,
             network,
@@ -163,9 +166,8 @@ class TraceCallback(Callback):
         self._close(pl_module)
 
     def _micro_batch(self, trainer: L.Trainer) -> None:
-        inputs = list(tensors_of(self.batch))
-        self.num_examples = len(inputs[0]) if inputs and inputs[0].ndim else 0
-        ids = self.ids(self.batch)
+        self.num_examples = self.count(self.batch)
+        inputs, ids = tensors_of(self.batch), self.ids(self.batch)
         self.trace.micro_batch(trainer.current_epoch, self.batch_idx, self.step, ids=ids, inputs=inputs)
 
     def _forward(self, trainer: L.Trainer, loss: Tensor) -> None:
@@ -214,6 +216,12 @@ def tensors_of(batch: Any) -> Iterable[Tensor]:
     elif is_dataclass(batch):
         for field in fields(batch):
             yield from tensors_of(getattr(batch, field.name))
+
+
+def first_length(batch: Any) -> int:
+    """Length of a batch's first tensor."""
+    first = next(iter(tensors_of(batch)), None)
+    return len(first) if first is not None and first.ndim else 0
 
 
 def scale_of(trainer: L.Trainer) -> float:

@@ -102,6 +102,8 @@ def compare_paths(
         report.rows += rows_of_traces(left, right, tolerance)
         report.divergence = first_divergence(left, right, tolerance, alike=alike)
         report.num_records = min(map(len, shared(left, right)))
+        for of_rank in sorted(a.glob("trace.rank*.jsonl")) if are_folders else []:
+            _add_rank(report, of_rank, b / of_rank.name, alike)
         report.notes += _notes(dict(zip(names, (left, right), strict=True)), alike)
     else:
         without = " and ".join(compress(names, untraced))
@@ -115,6 +117,16 @@ def compare_paths(
     if not report.rows and not report.num_records and report.divergence is None:
         raise UserError(f"compare: {a} and {b} have no records of a trace in common, nor {LAST}")
     return report
+
+
+def _add_rank(report: Report, a: Path, b: Path, alike: bool) -> None:
+    """Compare the traces of one further rank; where the ranks before were equal, it may be the one that parts."""
+    left, right = read_trace(a), read_trace(b)
+    report.num_records += min(map(len, shared(left, right)))
+    found = first_divergence(left, right, report.tolerance, alike=alike)
+    if found is not None and report.divergence is None:
+        report.divergence = found
+        report.notes.append(f"the runs part in {a.name}, not in rank 0")
 
 
 def compare_twins(arguments: Sequence[str], folder: Path, tolerance: Tolerance) -> Report:

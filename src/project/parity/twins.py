@@ -7,6 +7,7 @@ module is that process.
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,9 @@ Twin = Literal["hand", "lit"]
 
 NAMES: dict[Twin, str] = {"hand": "hand", "lit": "Lightning"}
 """What a report calls them."""
+
+OF_RANKS = ("RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""Environment variables by which a launcher tells a process that it is one of several."""
 
 MAINS: dict[Twin, tuple[str, tuple[str, ...]]] = {
     "hand": ("project.hand.cli", ()),
@@ -68,14 +72,25 @@ def run(twin: Twin, folder: Path, arguments: Sequence[str]) -> Path:
     own = [f"--trainer.default_root_dir={folder}", f"--name={twin}", "--trainer.enable_progress_bar=false"]
     module.main(*leading, [*arguments, *own])
     found = newest_run(folder, twin)
+    is_main = os.environ.get("LOCAL_RANK", "0") == "0"  # another rank is this same program, started by Lightning
+    if is_main and torch.distributed.is_initialized():  # no evaluation by itself in a process that is one of several
+        alone = {name: value for name, value in os.environ.items() if name not in OF_RANKS}
+        command = [sys.executable, "-m", "project.parity.twins", twin, str(found)]
+        subprocess.run(command, env=alone, check=True)
+    elif is_main:
+        label_test_rows(twin, found)
+    return found
+
+
+def label_test_rows(twin: Twin, found: Path) -> None:
+    """Save the class probabilities of the test rows by the last weights of a run, if it names such rows."""
     saved = found / "config.yaml"
     test_file = yaml.safe_load(saved.read_text(encoding="utf-8"))["data"]["test_file"]
     if test_file is not None:
-        path = found / LAST
-        given = [f"--config={saved}", f"--ckpt_path={path}", f"--data.predict_file={test_file}"]
+        module = importlib.import_module(MAINS[twin][0])
+        given = [f"--config={saved}", f"--ckpt_path={found / LAST}", f"--data.predict_file={test_file}"]
         probabilities, *_ = module.probabilities(given)
         torch.save(probabilities, found / PREDICTIONS)
-    return found
 
 
 def newest_run(folder: Path, twin: Twin) -> Path:
@@ -93,8 +108,12 @@ def newest_run(folder: Path, twin: Twin) -> Path:
 
 
 if __name__ == "__main__":
+    twin: Twin = "hand" if sys.argv[1] == "hand" else "lit"
     try:
-        run(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])  # type: ignore[arg-type]  # `train` passes a twin's name
+        if len(sys.argv) == 3:
+            label_test_rows(twin, Path(sys.argv[2]))
+        else:
+            run(twin, Path(sys.argv[2]), sys.argv[3:])
     except UserError as error:
         print(f"error: {error}")
         sys.exit(2)

@@ -69,7 +69,7 @@ class Data:
         labels = torch.from_numpy(self.splits["train"].labels.copy())
         return torch.bincount(labels, minlength=self.vocabulary.num_classes)
 
-    def loader(self, split: str, *, rank: int = 0, world_size: int = 1) -> DataLoader[Example]:
+    def loader(self, split: str, rank: int = 0, world_size: int = 1) -> DataLoader[Example]:
         """Micro-batches of one rank: train in the order of (seed, epoch), the others whole and in the file's order."""
         dataset = self.splits[split]
         training = split == "train"

@@ -79,9 +79,9 @@ class JsonlDataset(Dataset[Example]):
         return len(self.labels)
 
     def __getitem__(self, index: int) -> Example:
-        index = range(len(self))[index]  # IndexError beyond the end, negative from the end
-        tokens = self._tokens[self._offsets[index] : self._offsets[index + 1]]  # (T,)
-        return Example(torch.from_numpy(tokens.astype(np.int64)), int(self.labels[index]), index)
+        row = range(len(self))[index if index >= 0 else -1 - index]  # IndexError beyond the end
+        tokens = self._tokens[self._offsets[row] : self._offsets[row + 1]]  # (T,)
+        return Example(torch.from_numpy(tokens.astype(np.int64)), int(self.labels[row]), index)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in ("fingerprint", "_rows", "_dtype", "_folder")}

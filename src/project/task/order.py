@@ -27,6 +27,14 @@ def epoch_order(num_examples: int, seed: int, epoch: int) -> Tensor:
     return torch.randperm(num_examples, generator=generator)
 
 
+def stand_in(index: int) -> int:
+    """What stands for row `index` where a rank has none left: it joins every collective and counts for nothing.
+
+    Such a row is real, and its index is negative: -1 - index.
+    """
+    return -1 - index
+
+
 class OrderedBatches:
     """A batch sampler: the example indices of one rank's micro-batches, epoch by epoch.
 
@@ -81,4 +89,6 @@ class OrderedBatches:
             order = epoch_order(self.num_examples, self.seed, self.epoch)
         global_batch_size = self.batch_size * self.world_size
         for start in range(0, self.num_visited, global_batch_size):
-            yield order[start : start + global_batch_size][self.rank :: self.world_size].tolist()
+            together = order[start : start + global_batch_size]
+            mine = together[self.rank :: self.world_size].tolist()
+            yield mine or [stand_in(int(together[0]))]

@@ -26,6 +26,8 @@ class Plan:
     drop_last: bool = False
     """Leave out an epoch's last micro-batch where it is not full on every rank."""
     world_size: int = 1
+    rank: int = 0
+    """This process among them."""
     accumulate_grad_batches: int = 1
     """Micro-batches per window; an epoch's last window may hold fewer."""
     max_epochs: int = 1
@@ -74,6 +76,15 @@ class Plan:
     def closes_window(self, micro_batch: int) -> bool:
         """Whether an optimizer step follows micro-batch `micro_batch` (from 0) of an epoch."""
         return (micro_batch + 1) % self.accumulate_grad_batches == 0 or self.closes_epoch(micro_batch)
+
+    def num_counted(self, micro_batch: int) -> int:
+        """Examples of this rank's micro-batch `micro_batch` (from 0) that count; 0 where a row only stands in."""
+        return len(range(self.rank, self.num_counted_together(micro_batch), self.world_size))
+
+    def num_counted_together(self, micro_batch: int) -> int:
+        """Examples of all ranks' micro-batches `micro_batch`."""
+        global_batch_size = self.batch_size * self.world_size
+        return min(global_batch_size, self.num_examples - micro_batch * global_batch_size)
 
     def closes_epoch(self, micro_batch: int) -> bool:
         """Whether micro-batch `micro_batch` (from 0) is an epoch's last one."""

@@ -1,0 +1,201 @@
+"""Several processes on this machine: both twins equal, right by themselves, and ended as one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from project.parity.cli import compare_paths
+from project.parity.compare import EXACT
+from tiny_corpus import Corpus, write_corpus
+
+ROOT = Path(__file__).parents[2]
+TWINS = {"hand": ["hand"], "lit": ["fit"]}
+
+# 49 rows: with two ranks and batches of 3, or three and 4, the last micro-batch leaves ranks that have no row.
+CELLS = [
+    ("2 ranks, 32-true, accumulate 3, clip norm", 2, 3, ["--trainer.accumulate_grad_batches=3"]),
+    ("2 ranks, 16-mixed, clip value", 2, 3, [
+        "--trainer.precision=16-mixed", "--trainer.gradient_clip_algorithm=value",
+    ]),
+    ("3 ranks, bf16-mixed, accumulate 3, no clip", 3, 4, [
+        "--trainer.precision=bf16-mixed", "--trainer.accumulate_grad_batches=3", "--trainer.gradient_clip_val=null",
+        "--trainer.strategy=ddp_find_unused_parameters_true",
+    ]),
+]  # fmt: skip
+
+DYING = """\
+import os, signal, torch
+
+
+class Dying(torch.nn.Module):
+    def __init__(self, num_tokens, num_classes, how: str = "raise"):
+        super().__init__()
+        self.bag = torch.nn.EmbeddingBag(num_tokens, 4, padding_idx=0)
+        self.out = torch.nn.Linear(4, num_classes)
+        self.how, self.num_calls = how, 0
+
+    def forward(self, tokens, lengths):
+        self.num_calls += 1
+        if self.num_calls == 4 and os.environ.get("LOCAL_RANK") == "1":
+            if self.how == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise RuntimeError("rank 1 has had enough")
+        return self.out(self.bag(tokens))
+"""
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return write_corpus(tmp_path_factory.mktemp("ranks"), num_train=49)
+
+
+def run(
+    command: list[str], corpus: Corpus, folder: Path, *more: str, path: tuple[Path, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """`python -m project` with these options, writing its run below `folder`; `path` comes first on the module path."""
+    base = ["--config", str(ROOT / "configs" / "default.yaml"), "--config", str(ROOT / "configs" / "ddp.yaml")]
+    sizes = ["--trainer.max_epochs=2", "--trainer.accelerator=cpu", "--trace.level=full"]
+    where = [*corpus.arguments, f"--trainer.default_root_dir={folder}", f"--name={command[0]}"]
+    search = os.pathsep.join([*map(str, path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.run(
+        [sys.executable, "-m", "project", *command, *base, *where, *sizes, *more],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": search},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+def weights(folder: Path, twin: str = "hand") -> dict[str, Tensor]:
+    path = folder / twin / "version_0" / "checkpoints" / "last.ckpt"
+    found: dict[str, Tensor] = torch.load(path, weights_only=True)["state_dict"]
+    return found
+
+
+@pytest.mark.parametrize(("num_ranks", "batch_size", "more"), [cell[1:] for cell in CELLS], ids=[c[0] for c in CELLS])
+def test_the_twins_are_equal(num_ranks: int, batch_size: int, more: list[str], corpus: Corpus, tmp_path: Path) -> None:
+    for command in TWINS.values():
+        ended = run(
+            command, corpus, tmp_path, f"--trainer.devices={num_ranks}", f"--data.batch_size={batch_size}", *more
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stdout.count("epoch  2") == 1, "one rank prints for all"
+        assert "UserWarning" not in ended.stderr
+    hand, lit = (tmp_path / command[0] / "version_0" for command in TWINS.values())
+    assert len(list(hand.glob("trace.rank*.jsonl"))) == num_ranks - 1
+    assert compare_paths(hand, lit, EXACT, alike=True).is_equal
+    assert [path.name for path in hand.parent.iterdir()] == ["version_0"]
+    assert [path.name for path in lit.parent.iterdir()] == ["version_0"]
+
+
+def test_dropout_differs_between_ranks_and_examples_are_shared_out(corpus: Corpus, tmp_path: Path) -> None:
+    assert run(["hand"], corpus, tmp_path, "--data.batch_size=3", "--trainer.max_epochs=1").returncode == 0
+    first, second = (
+        [json.loads(line) for line in (tmp_path / "hand" / "version_0" / name).read_text().splitlines()[1:]]
+        for name in ("trace.jsonl", "trace.rank1.jsonl")
+    )
+    ids: list[int] = []
+    for one, other in zip(first, second, strict=True):
+        if one["kind"] == "micro_batch":
+            assert one["stages"]["rng"]["torch"] != other["stages"]["rng"]["torch"]
+            mine, theirs = one["stages"]["data"]["ids"], other["stages"]["data"]["ids"]
+            ids += [index for pair in zip(mine, theirs, strict=True) for index in pair if index >= 0]
+    assert sorted(ids) == list(range(49))
+    assert run(["hand"], corpus, tmp_path / "alone", "--data.batch_size=6", "--trainer.devices=1").returncode == 0
+    alone = (tmp_path / "alone" / "hand" / "version_0" / "trace.jsonl").read_text().splitlines()[1:]
+    records = [json.loads(line) for line in alone]
+    order = [
+        index for r in records if r["kind"] == "micro_batch" and not r["epoch"] for index in r["stages"]["data"]["ids"]
+    ]
+    assert ids == order, "the ranks' examples, interleaved, are the order of one process"
+
+
+NO_DROPOUT = [
+    "--model.network=project.task.network.Pooling",
+    "--model.network.dropout=0",
+    "--model.network.token_dropout=0",
+    "--model.optimizer=torch.optim.SGD",
+    "--model.optimizer.lr=0.1",
+    "--model.lr_scheduler=null",
+]
+
+
+def test_the_number_of_ranks_changes_nothing_but_rounding(corpus: Corpus, tmp_path: Path) -> None:
+    """Two epochs of SGD, the same global batch of 12: weights differ by rounding, and by much more in a wrong run.
+
+    Each of ten steps adds up at most 12 examples in another order. The bound takes 12 roundings a step, of a step
+    whose size the weights' own change measures; the wrong control gives each rank's mean the same weight.
+    """
+    runs: dict[str, dict[str, Tensor]] = {}
+    for num_ranks in (1, 2, 3, 4):
+        more = [f"--trainer.devices={num_ranks}", f"--data.batch_size={12 // num_ranks}", *NO_DROPOUT]
+        ended = run(["hand"], corpus, tmp_path / str(num_ranks), *more)
+        assert ended.returncode == 0, ended.stderr
+        runs[str(num_ranks)] = weights(tmp_path / str(num_ranks))
+    tree = tmp_path / "tree"
+    shutil.copytree(ROOT / "src" / "project", tree / "project", ignore=shutil.ignore_patterns("__pycache__"))
+    loop = tree / "project" / "hand" / "loop.py"
+    right = "num_examples = run.world.total(run.num_window_examples, run.device)"
+    source = loop.read_text()
+    assert source.count(right) == 1
+    loop.write_text(source.replace(right, "num_examples = run.world.size * (run.num_window_examples or 1)"))
+    more = ["--trainer.devices=4", "--data.batch_size=3", *NO_DROPOUT]
+    assert run(["hand"], corpus, tmp_path / "wrong", *more, path=(tree,)).returncode == 0
+    wrong = weights(tmp_path / "wrong")
+    bound = 10 * 12 * torch.finfo(torch.float32).eps
+    for several in ("2", "3", "4"):
+        assert distance(runs[several], runs["1"]) <= bound
+    assert distance(wrong, runs["1"]) > 100 * bound
+
+
+def distance(a: dict[str, Tensor], b: dict[str, Tensor]) -> float:
+    """The largest difference of two weights of one tensor, relative to the tensor's largest weight."""
+    floating = [name for name, tensor in a.items() if tensor.is_floating_point()]
+    return max(float((a[name] - b[name]).abs().max() / b[name].abs().max()) for name in floating)
+
+
+@pytest.mark.parametrize("twin", TWINS)
+@pytest.mark.parametrize(("how", "said"), [("raise", "rank 1 has had enough"), ("kill", "")])
+def test_a_rank_that_dies_ends_the_run(twin: str, how: str, said: str, corpus: Corpus, tmp_path: Path) -> None:
+    (tmp_path / "dying.py").write_text(DYING)
+    more = ["--data.batch_size=3", "--model.network=dying.Dying", f"--model.network.how={how}"]
+    start_seconds = time.monotonic()
+    ended = run(TWINS[twin], corpus, tmp_path / "runs", *more, path=(tmp_path,))
+    assert ended.returncode != 0
+    assert time.monotonic() - start_seconds < 60, "start-up included"
+    assert said in ended.stdout + ended.stderr
+    assert not list((tmp_path / "runs").rglob("finished.json"))
+
+
+def test_evaluations_take_one_process_and_give_what_the_ranks_counted(corpus: Corpus, tmp_path: Path) -> None:
+    """val/* as two ranks logged them, and as one process finds them for the same weights: equal exactly."""
+    assert run(["hand"], corpus, tmp_path, "--data.batch_size=3", "--trainer.max_epochs=1").returncode == 0
+    trace = (tmp_path / "hand" / "version_0" / "trace.jsonl").read_text().splitlines()
+    logged = next(r["stages"]["evaluation"] for r in map(json.loads, trace[1:]) if r["kind"] == "evaluation")
+    path = tmp_path / "hand" / "version_0" / "checkpoints" / "last.ckpt"
+    for command in (["hand", "validate"], ["validate"]):
+        ended = subprocess.run(
+            [sys.executable, "-m", "project", *command, f"--ckpt_path={path}", *corpus.arguments],
+            env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        for name, title in (("val/accuracy", "accuracy"), ("val/macro_f1", "macro-F1"), ("val/loss", "loss")):
+            assert f"{title} {float.fromhex(logged[name]):.4f}" in ended.stdout
+
+
+def test_a_strategy_that_the_twins_do_not_share_is_refused_by_name(corpus: Corpus, tmp_path: Path) -> None:
+    for command in TWINS.values():
+        ended = run(command, corpus, tmp_path, "--trainer.strategy=ddp_spawn")
+        assert ended.returncode == 2
+        assert "trainer.strategy" in ended.stderr
+        assert not list(tmp_path.rglob("version_*"))
