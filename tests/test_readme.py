@@ -15,7 +15,8 @@ from tiny_corpus import STRANGERS_NETWORK, Corpus, write_corpus
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = [block.replace("\\\n", " ") for block in re.findall(r"^```\n(.*?)^```", README, re.MULTILINE | re.DOTALL)]
+FENCES = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+BLOCKS = [block.replace("\\\n", " ") for language, block in FENCES if not language]
 LINES = [re.sub(r"\s#.*", "", line).removeprefix("$ ").strip() for block in BLOCKS for line in block.splitlines()]
 PROJECT = [line for line in LINES if line.startswith("python -m project")]
 
@@ -46,9 +47,12 @@ def test_project_command(line: str, trained: Corpus, monkeypatch: pytest.MonkeyP
     command, *arguments = shlex.split(line)[3:]
     monkeypatch.chdir(ROOT)
     run = trained.folder / "runs" / "default" / "version_0"
-    arguments = [argument.replace("runs/default/version_0", str(run)) for argument in arguments]
+    arguments = [re.sub(r"runs/default/version_\d", str(run), argument) for argument in arguments]
     if command == "explain":
         assert main([command, "--ckpt_path", str(run / "checkpoints" / "last.ckpt"), *arguments]) == 0
+        return
+    if command == "compare" and "--config" not in arguments:
+        assert main([command, *arguments]) == 0  # a run with itself
         return
     (tmp_path / "mynet.py").write_text(STRANGERS_NETWORK)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -83,7 +87,7 @@ def test_to_jsonl_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_steps_side_by_side_are_the_code() -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    blocks = [block for language, block in FENCES if language == "python"]
     for block, file in zip(blocks, ("hand/loop.py", "lit/module.py"), strict=True):
         source = (ROOT / "src" / "project" / file).read_text(encoding="utf-8")
         for line in (line.strip() for line in block.splitlines()[1:]):
