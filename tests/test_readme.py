@@ -47,7 +47,7 @@ def test_project_command(line: str, trained: Corpus, monkeypatch: pytest.MonkeyP
     command, *arguments = shlex.split(line)[3:]
     monkeypatch.chdir(ROOT)
     run = trained.folder / "runs" / "default" / "version_0"
-    arguments = [re.sub(r"runs/default/version_\d", str(run), argument) for argument in arguments]
+    arguments = [re.sub(r"runs/\w+/version_\d", str(run), argument) for argument in arguments]
     if command == "explain":
         assert main([command, "--ckpt_path", str(run / "checkpoints" / "last.ckpt"), *arguments]) == 0
         return

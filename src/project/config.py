@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from jsonargparse import ArgumentParser, Namespace
 from jsonargparse.typing import NonNegativeInt, PositiveInt
 
+from project.errors import UserError
 from project.task.tokenizer import TokenizerConfig
 from project.trace import Level
 
@@ -98,6 +100,21 @@ def add_shared_arguments(parser: ArgumentParser, command: str) -> None:
     parser.link_arguments("seed_everything", "model.seed", compute_fn=seed_of)
 
 
+def check_launched(devices: int | str, num_nodes: int) -> None:
+    """Hold what torchrun has started against what the configuration says.
+
+    Raises:
+        UserError: where the numbers of processes differ.
+    """
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        started, wanted = int(os.environ["WORLD_SIZE"]), (1 if devices == "auto" else int(devices)) * num_nodes
+        if started != wanted:
+            raise UserError(
+                f"trainer.devices: {devices} on each of {num_nodes} machines makes {wanted} processes, but torchrun "
+                f"started {started}; give both the same number"
+            )
+
+
 def seed_of(seed_everything: bool | int) -> int:
     """The seed of order and weights; true and false mean 0, which Lightning takes for true."""
     return 0 if isinstance(seed_everything, bool) else seed_everything
@@ -111,7 +128,8 @@ def hyperparameters(config: Namespace) -> dict[str, int | float | str]:
         part = config.model[group]
         if part is not None:
             chosen[group] = part.class_path.rpartition(".")[2]
-            chosen |= {f"{group}.{key}": value for key, value in vars(part.get("init_args") or {}).items()}
+            init_args = part.get("init_args")
+            chosen |= {f"{group}.{key}": value for key, value in (vars(init_args) if init_args else {}).items()}
     chosen |= {key: config.trainer[key] for key in ("precision", "accumulate_grad_batches", "gradient_clip_val")}
     chosen |= {"label_smoothing": config.model.label_smoothing, "seed": config.seed_everything}
     return {key: _plain(value) for key, value in chosen.items()}

@@ -54,6 +54,22 @@ class Dying(torch.nn.Module):
 """
 
 
+NORMED = """\
+import torch
+
+
+class Normed(torch.nn.Module):
+    def __init__(self, num_tokens, num_classes):
+        super().__init__()
+        self.bag = torch.nn.EmbeddingBag(num_tokens, 8, padding_idx=0)
+        self.norm = torch.nn.BatchNorm1d(8)
+        self.out = torch.nn.Linear(8, num_classes)
+
+    def forward(self, tokens, lengths):
+        return self.out(self.norm(self.bag(tokens)))
+"""
+
+
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     return write_corpus(tmp_path_factory.mktemp("ranks"), num_train=49)
@@ -97,6 +113,19 @@ def test_the_twins_are_equal(num_ranks: int, batch_size: int, more: list[str], c
     assert compare_paths(hand, lit, EXACT, alike=True).is_equal
     assert [path.name for path in hand.parent.iterdir()] == ["version_0"]
     assert [path.name for path in lit.parent.iterdir()] == ["version_0"]
+
+
+def test_a_network_with_buffers_is_equal_too(corpus: Corpus, tmp_path: Path) -> None:
+    """Each rank's batch norm sees its own rows; validation takes rank 0's statistics, in both twins."""
+    (tmp_path / "normed.py").write_text(NORMED)
+    more = ["--model.network=normed.Normed", "--data.drop_last=true", "--early_stopping.patience=0"]
+    for command in TWINS.values():
+        ended = run(command, corpus, tmp_path, "--data.batch_size=4", *more, path=(tmp_path,))
+        assert ended.returncode == 0, ended.stderr
+    hand, lit = (tmp_path / command[0] / "version_0" for command in TWINS.values())
+    assert compare_paths(hand, lit, EXACT, alike=True).is_equal
+    marks = [json.loads((run / "finished.json").read_text())["epochs"] for run in (hand, lit)]
+    assert marks[0] == marks[1]
 
 
 def test_dropout_differs_between_ranks_and_examples_are_shared_out(corpus: Corpus, tmp_path: Path) -> None:

@@ -373,7 +373,7 @@ def test_json_of_a_missing_record(compare: Compare, paths: tuple[Path, Path], tm
             ["a", "b", "--json", "no/where.json"],
             "--json: no/where.json cannot be written: no such folder; make it first",
         ),
-        (["gone", "b"], "gone: cannot be read (No such file or directory); name a trace or a run folder"),
+        (["gone", "b"], "gone: no such file or folder; name a trace or a run folder"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -514,6 +514,8 @@ def test_both_twins_are_trained_and_equal(compare: Compare, corpus: Corpus, tmp_
         "state dict",
         "optimizer state",
         "scheduler state",
+        "epoch and step",
+        "best metric",
         "test predictions",
     ]
     assert all(row["num_values"] for row in found["quantities"])
@@ -652,3 +654,21 @@ def test_the_process_is_this_python(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "lit" / "version_0").mkdir(parents=True)
     assert twins.train("lit", tmp_path, ["--x=1"]) == tmp_path / "lit" / "version_0"
     assert commands[0][1:] == ["-m", "project.parity.twins", "lit", str(tmp_path), "--x=1"]
+
+
+def test_the_rank_that_parts_first_is_named(compare: Compare, tmp_path: Path) -> None:
+    """Other rows on rank 1 reach rank 0 through the reduction: rank 1's data is the place."""
+    for name, loss, ids in (("a", 1.25, [4, 0, 7]), ("b", 2.5, [4, 0, 9])):
+        run = saved(tmp_path / name, 1.0)
+        of_rank_0, of_rank_1 = records(), records()
+        of_rank_0[3]["stages"]["forward"]["loss"] = loss.hex()
+        of_rank_1[0]["stages"]["data"]["ids"] = ids
+        write_trace(run / "trace.jsonl", of_rank_0)
+        write_trace(run / "trace.rank1.jsonl", of_rank_1)
+    code, out, _ = compare(tmp_path / "a", tmp_path / "b")
+    assert code == 1
+    assert "first divergence: epoch 0, micro-batch 0, optimizer step 0, stage data" in out
+    (tmp_path / "a" / "trace.rank1.jsonl").unlink()
+    _, out, _ = compare(tmp_path / "a", tmp_path / "b")
+    assert "note: only in B, not compared: trace.rank1.jsonl" in out
+    assert "stage forward" in out

@@ -10,15 +10,17 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from project.config import check_launched
 from project.errors import UserError
 from project.hand.distributed import World, is_launched, launch, process_group
-from project.hand.fit import fit, seed_everything
+from project.hand.fit import be_deterministic, fit, seed_everything
 from project.hand.loop import evaluate, predict
 from project.hand.precision import forward_context, network_dtype, pick_device
 from project.hand.settings import Settings, read_settings
 from project.predictions import write_predictions
 from project.report import best_line, print_evaluation, terminal
 from project.saved import newest_best, with_saved_config
+from project.spelling import nearest
 from project.task.checkpoint import read_checkpoint
 from project.task.data import Data
 from project.task.objective import figures
@@ -28,13 +30,18 @@ from project.task.recipe import check_compiler, network_from
 def main(arguments: Sequence[str]) -> int:
     """Run `hand [fit|validate|test|predict] …`; without a word it fits. Returns the exit code."""
     commands = {"fit": _fit, "validate": _evaluate, "test": _evaluate, "predict": _predict}
-    if not arguments or arguments[0] not in commands:
+    if not arguments or arguments[0].startswith("-"):
         return _fit("fit", arguments)
+    if arguments[0] not in commands:
+        meant = nearest(arguments[0], commands)
+        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(commands)}"
+        raise UserError(f"hand: {arguments[0]}: no such command; {hint}")
     return commands[arguments[0]](arguments[0], arguments[1:])
 
 
 def _fit(command: str, arguments: Sequence[str]) -> int:
     settings = read_settings(command, arguments)
+    check_launched(settings.trainer.devices, num_nodes=1)
     if settings.trainer.num_processes > 1 and not is_launched():
         return launch(settings.trainer.num_processes, arguments)
     world = World.here()
@@ -47,6 +54,8 @@ def _fit(command: str, arguments: Sequence[str]) -> int:
     if checkpoints is not None and checkpoints.best_epoch >= 0:
         best = (checkpoints.best, checkpoints.config.monitor, checkpoints.best_value, checkpoints.best_epoch)
         console.print(best_line(*best))
+    if checkpoints is not None:
+        console.print(f"run: {checkpoints.last.parent.parent}")
     console.print(f"look at it: make tensorboard, or tensorboard --logdir {settings.root}")
     return 0
 
@@ -83,6 +92,7 @@ def _restored(command: str, arguments: Sequence[str]) -> tuple[Settings, Path, D
     path = Path(settings.ckpt_path or path or newest_best(settings.root))
     content = read_checkpoint(path)
     seed_everything(settings.seed)
+    be_deterministic(settings.trainer.deterministic)
     data = Data(settings.data)
     data.take_vocabulary(content)
     settings.recipe.network = network_from(content["classifier"]["network"])

@@ -15,7 +15,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
@@ -52,6 +52,12 @@ class World:
             dist.all_reduce(tensor)
         return tensor
 
+    def share_buffers(self, network: nn.Module) -> None:
+        """Give every rank the main process's buffers, as DistributedDataParallel does before each of its forwards."""
+        if self.size > 1:
+            for buffer in network.buffers():
+                dist.broadcast(buffer, src=0)
+
     def from_main(self, text: str) -> str:
         """The main process's text, in every process."""
         if self.size == 1:
@@ -73,6 +79,8 @@ def process_group(world: World, device: torch.device, timeout_seconds: float) ->
         yield
         return
     backend = "nccl" if device.type == "cuda" else "gloo"
+    if device.type == "cuda":
+        torch.cuda.set_device(device)  # where nccl exchanges Python objects, too
     dist.init_process_group(backend, timeout=timedelta(seconds=timeout_seconds))
     try:
         yield

@@ -55,6 +55,13 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
+def be_deterministic(deterministic: bool | str | None) -> None:
+    """Let torch take only algorithms that give the same bits again, or warn where it has none."""
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS refuses on CUDA
+        torch.use_deterministic_algorithms(True, warn_only=deterministic == "warn")
+
+
 def fit(settings: Settings, world: World = ALONE) -> Result:
     """Train as the settings say; where there are several ranks, each of them calls this."""
     training, data, left_fresh = prepare(settings, world)
@@ -121,6 +128,7 @@ def validate(training: Training, loader: DataLoader[Example], num_batches: int, 
 
     run = training
     batches: Iterator[Any] = islice(loader, num_batches)
+    run.world.share_buffers(run.network)
     counts = evaluate(run.network, batches, num_classes, run.device, run.autocast, look, run.world)
     found = figures(counts.confusion, counts.losses)
     log.validated(found, counts, mistakes)
@@ -134,15 +142,15 @@ def prepare(settings: Settings, world: World = ALONE) -> tuple[Training, Data, l
     trainer, recipe = settings.trainer, settings.recipe
     precision = trainer.precision or "32-true"
     device = pick_device(trainer.accelerator, world.local_rank)
-    if trainer.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS refuses on CUDA
-        torch.use_deterministic_algorithms(True, warn_only=trainer.deterministic == "warn")
+    be_deterministic(trainer.deterministic)
 
     data = Data(settings.data)
     data.fit_vocabulary(recipe.init_from)
     train = data.open_split("train")
     data.open_split("val")
     plan = trainer.plan(len(train), settings.data.batch_size, settings.data.drop_last, world)
+
+    trainer.num_evaluation_batches("val", len(data.loader("val", world.rank, world.size)))  # refuses in time
 
     network = recipe.build_network(data.vocabulary.num_tokens, data.vocabulary.num_classes)
     left_fresh: list[str] = []

@@ -91,6 +91,8 @@ class Log:
     def finish(self, figures: Figures | None, checkpoints: BestAndLast | None) -> None:
         """Write the hyperparameters beside the last validation's metrics, and mark the run as finished."""
         seconds = time.perf_counter() - self.start_seconds
+        run = self.training
+        num_rows = self.num_rows + int(run.world.total(run.interval.num_examples, run.device))
         if self._writer is None or self.folder is None or checkpoints is None:
             return
         final = {} if figures is None else figures.logged("val")
@@ -99,7 +101,7 @@ class Log:
         mark_finished(
             self.folder,
             summary(
-                num_rows=self.num_rows + self.training.interval.num_examples,
+                num_rows=num_rows,
                 num_train_rows=self.training.plan.num_examples,
                 step=self.training.step,
                 seconds=seconds,

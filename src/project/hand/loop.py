@@ -91,14 +91,14 @@ def train_epoch(training: Training, batches: Iterable[Batch]) -> Iterator[int]:
         with gradients_stay_here(run.model, not plan.closes_window(micro_batch)):
             with run.autocast():
                 logits = run.model(batch.tokens, batch.lengths)  # (B, T) → (B, C)
+                if num_examples == 0:  # this rank has none left and only keeps the others company
+                    logits, batch = logits[:0], batch._replace(labels=batch.labels[:0])
                 loss = summed_loss(
                     logits,
                     batch.labels,
                     label_smoothing=run.recipe.label_smoothing,
                     class_weights=run.class_weights,
                 )
-                if num_examples == 0:  # this rank has none left and only keeps the others company
-                    loss = loss * 0.0
             trace.forward(loss, num_examples)
             run.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]  # a sum: the window's examples add up
         trace.gradients("backward")

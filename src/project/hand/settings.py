@@ -19,6 +19,7 @@ from project.config import (
     hyperparameters,
     seed_of,
 )
+from project.errors import UserError
 from project.faults.command_line import check_arguments
 from project.hand.trainer import OTHER_KEYS, TrainerConfig, refuse_other_keys
 from project.runs import ROOT
@@ -68,12 +69,14 @@ def read_settings(command: str, arguments: Sequence[str]) -> Settings:
     parser.add_class_arguments(TrainerConfig, "trainer")
     for key, accepted in OTHER_KEYS.items():
         parser.add_argument(f"--trainer.{key}", type=Any, default=accepted[0], help=SUPPRESS)
-    parser.add_class_arguments(Recipe, "model")
+    parser.add_class_arguments(Recipe, "model", fail_untyped=False)  # a network of yours may name no types
     parser.add_class_arguments(DataConfig, "data")
     add_shared_arguments(parser, command)
     config = check_arguments(parser, arguments)
     yaml = parser.dump(config, skip_none=False)
     chosen = hyperparameters(config)
+    if config.seed_everything is False:
+        raise UserError("seed_everything: false leaves dropout to chance, and no two runs alike; give a number")
     refuse_other_keys({key: config.trainer.pop(key) for key in OTHER_KEYS})
     built = parser.instantiate(config)
     return Settings(

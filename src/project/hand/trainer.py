@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import torch
 from jsonargparse.typing import NonNegativeFloat, PositiveInt
 
 from project.errors import UserError
@@ -58,13 +59,16 @@ class TrainerConfig:
     """Where runs go; null means runs/."""
     strategy: Literal["auto", "ddp", "ddp_find_unused_parameters_true"] = "auto"
     """How several processes share the work; auto means ddp."""
-    devices: int | Literal["auto"] = "auto"
-    """Processes on this machine, one a device; auto: one. Evaluations take one in any case."""
+    devices: PositiveInt | Literal["auto"] = "auto"
+    """Processes on this machine, one a device; auto: one for each GPU, or one. Evaluations take one in any case."""
 
     @property
     def num_processes(self) -> int:
         """On this machine."""
-        return 1 if self.devices == "auto" else self.devices
+        if self.devices != "auto":
+            return int(self.devices)
+        takes_gpu = self.accelerator in ("auto", "cuda", "gpu")
+        return max(1, torch.cuda.device_count()) if takes_gpu else 1
 
     def plan(self, num_examples: int, batch_size: int, drop_last: bool, world: World) -> Plan:
         """The run's counts, with fast_dev_run and overfit_batches resolved as Lightning does."""
@@ -89,7 +93,9 @@ class TrainerConfig:
             max_epochs=max_epochs,
             max_steps=max_steps,
             limit_train_batches=limit,
-            val_check_interval=interval,
+            val_check_interval=1.0
+            if self.limit_val_batches == 0
+            else interval,  # nothing to check, as Lightning has it
             check_val_every_n_epoch=every_n_epoch,
         )
 
@@ -103,7 +109,14 @@ class TrainerConfig:
             limit = getattr(self, f"limit_{split}_batches")
         if limit is None:
             return num_available
-        return int(num_available * limit) if isinstance(limit, float) else min(num_available, limit)
+        if not isinstance(limit, float):
+            return min(num_available, limit)
+        if not 0 <= limit <= 1 or (limit > 0 and int(num_available * limit) == 0):
+            raise UserError(
+                f"trainer.limit_{split}_batches: {limit} of {num_available} micro-batches; take a number of them, or a "
+                "fraction from 0 to 1 that leaves at least one"
+            )
+        return int(num_available * limit)
 
 
 # Trainer keys that this loop does not implement, each with the values under which it does what Lightning would do:

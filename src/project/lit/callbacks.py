@@ -124,7 +124,7 @@ class RunFolder(Callback):
     ) -> None:
         """Count the rows that all ranks were trained on."""
         assert isinstance(pl_module, LitClassifier)
-        self.num_rows += pl_module.plan.num_counted_together(batch_idx)
+        self.num_rows += pl_module.training_plan.num_counted_together(batch_idx)
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Write finished.json; not in on_train_end, where the last checkpoint may still have to be written."""

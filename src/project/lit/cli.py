@@ -26,7 +26,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.precision import MixedPrecision
 from torch import Tensor
 
-from project.config import STRATEGIES, add_shared_arguments, hyperparameters
+from project.config import STRATEGIES, add_shared_arguments, check_launched, hyperparameters
 from project.errors import UserError
 from project.faults.command_line import check_arguments
 from project.lit.callbacks import EpochLines, EvaluationClock, RunFolder, TensorBoardPages
@@ -106,8 +106,13 @@ class Cli(LightningCLI):
             known = ", ".join(STRATEGIES)
             raise UserError(f"trainer.strategy: {config.strategy!r} is not one that the twins share; take {known}")
         try:
+            if self.command == "fit":
+                check_launched(config.devices, config.num_nodes)
             trainer = super().instantiate_trainer(**kwargs)
-        except (MisconfigurationException, ValueError) as error:
+        except UserError:
+            self.discard_run()
+            raise
+        except (MisconfigurationException, ModuleNotFoundError, ValueError) as error:
             self.discard_run()
             raise UserError(f"trainer: {' '.join(str(error).split())}") from error
         return trainer
@@ -116,6 +121,9 @@ class Cli(LightningCLI):
         """Remove the run's folder where training never began: RunFolder writes config.yaml when it does."""
         if self.run is not None and self.run.exists() and not (self.run / "config.yaml").exists():
             shutil.rmtree(self.run)
+
+    def _num_counted(self, batch: Any, batch_idx: int) -> int:
+        return self.model.training_plan.num_counted(batch_idx)
 
     def _logger_and_callbacks(self) -> dict[str, Any]:
         config = self.config_init
@@ -134,9 +142,7 @@ class Cli(LightningCLI):
         if trace.level is not None:
             path = self.run / "trace.jsonl"
             tracing = {"level": trace.level, "tensors_at": trace.tensors_at}
-            callbacks.append(
-                TraceCallback(path, "network", **tracing, count=lambda batch: int((batch.index >= 0).sum()))
-            )
+            callbacks.append(TraceCallback(path, "network", **tracing, count=self._num_counted))
         if config.early_stopping.patience is not None:
             callbacks.append(EarlyStoppingCallback(**vars(config.early_stopping), check_on_train_epoch_end=False))
         return {"logger": logger, "callbacks": [*(config.trainer.callbacks or []), *callbacks]}
@@ -158,6 +164,9 @@ def _fit(arguments: Sequence[str]) -> int:
     except UserError:
         cli.discard_run()
         raise
+    except MisconfigurationException as error:
+        cli.discard_run()
+        raise UserError(f"trainer: {' '.join(str(error).split())}") from error
     if not cli.trainer.is_global_zero:
         return 0
     console = terminal()
@@ -165,6 +174,8 @@ def _fit(arguments: Sequence[str]) -> int:
         if isinstance(callback, BestAndLast) and callback.best_epoch >= 0:
             best = (callback.best, callback.config.monitor, callback.best_value, callback.best_epoch)
             console.print(best_line(*best))
+    if cli.run is not None:
+        console.print(f"run: {cli.run}")
     console.print(f"look at it: make tensorboard, or tensorboard --logdir {cli.root}")
     return 0
 

@@ -126,13 +126,13 @@ class LitClassifier(L.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Forward and summed loss, () float32; autocast, where set, covers both."""
-        logits = self.network(batch.tokens, batch.lengths)
-        self.loss_sum = summed_loss(
-            logits, batch.labels, label_smoothing=self.recipe.label_smoothing, class_weights=self.class_weights
-        )
+        logits, labels = self.network(batch.tokens, batch.lengths), batch.labels
         num_examples = self.training_plan.num_counted(batch_idx)
         if num_examples == 0:  # this rank has none left and only keeps the others company
-            self.loss_sum = self.loss_sum * 0.0
+            logits, labels = logits[:0], labels[:0]
+        self.loss_sum = summed_loss(
+            logits, labels, label_smoothing=self.recipe.label_smoothing, class_weights=self.class_weights
+        )
         self.num_window_examples += num_examples
         self.num_interval_examples += num_examples
         self.interval_loss += self.loss_sum.detach()

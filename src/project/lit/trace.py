@@ -50,7 +50,7 @@ class TraceCallback(Callback):
         level: cheap or full.
         tensors_at: number of the record whose tensors are saved whole.
         ids: which examples a batch holds; by default its `index`, if it has one.
-        count: how many examples a batch holds; by default the length of its first tensor.
+        count: how many examples a batch holds, by the batch and its number; by default the length of its first tensor.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class TraceCallback(Callback):
         level: Level = "full",
         tensors_at: int | None = None,
         ids: Callable[[Any], Any] = index_of,
-        count: Callable[[Any], int] | None = None,
+        count: Callable[[Any, int], int] | None = None,
     ) -> None:
         self.path = path
         self.network = network
@@ -166,7 +166,7 @@ class TraceCallback(Callback):
         self._close(pl_module)
 
     def _micro_batch(self, trainer: L.Trainer) -> None:
-        self.num_examples = self.count(self.batch)
+        self.num_examples = self.count(self.batch, self.batch_idx)
         inputs, ids = tensors_of(self.batch), self.ids(self.batch)
         self.trace.micro_batch(trainer.current_epoch, self.batch_idx, self.step, ids=ids, inputs=inputs)
 
@@ -218,7 +218,7 @@ def tensors_of(batch: Any) -> Iterable[Tensor]:
             yield from tensors_of(getattr(batch, field.name))
 
 
-def first_length(batch: Any) -> int:
+def first_length(batch: Any, batch_idx: int) -> int:
     """Length of a batch's first tensor."""
     first = next(iter(tensors_of(batch)), None)
     return len(first) if first is not None and first.ndim else 0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from project.errors import UserError
-from project.parity.compare import Tolerance, first_divergence, pin_down
+from project.parity.compare import Divergence, Tolerance, first_divergence, pin_down
 from project.parity.quantities import LAST, PREDICTIONS, rows_of_runs, rows_of_traces
 from project.parity.reading import TRACE, Trace, held, number, read_trace, shared
 from project.parity.report import Report, Side, print_report, write_json
@@ -21,6 +21,7 @@ from project.parity.twins import NAMES, Twin, train
 from project.parity.ulp import INCOMPARABLE
 from project.report import terminal
 from project.runs import FINISHED
+from project.trace import STAGES
 
 USAGE = """\
 python -m project compare [options] --config FILE [--config FILE …] [--any.key VALUE …]
@@ -92,6 +93,8 @@ def compare_paths(
         UserError: where one of them cannot be read, or they have nothing in common.
     """
     for path in (a, b):
+        if not path.exists():
+            raise UserError(f"{path}: no such file or folder; name a trace or a run folder")
         if path.is_dir() and not any((path / file).is_file() for file in (TRACE, LAST)):
             raise UserError(f"{path}: not a run folder, which holds {TRACE} or {LAST}; name one, or a trace")
     are_folders = a.is_dir() and b.is_dir()
@@ -102,13 +105,15 @@ def compare_paths(
         report.rows += rows_of_traces(left, right, tolerance)
         report.divergence = first_divergence(left, right, tolerance, alike=alike)
         report.num_records = min(map(len, shared(left, right)))
-        for of_rank in sorted(a.glob("trace.rank*.jsonl")) if are_folders else []:
-            _add_rank(report, of_rank, b / of_rank.name, alike)
+        if are_folders:
+            _add_ranks(report, a, b, names, alike)
         report.notes += _notes(dict(zip(names, (left, right), strict=True)), alike)
     else:
         without = " and ".join(compress(names, untraced))
         report.notes.append(f"no {TRACE} in {without}: where runs part cannot be said; see --trace.level")
     if are_folders:
+        unfinished = [name for name, path in zip(names, (a, b), strict=True) if not (path / FINISHED).is_file()]
+        report.notes += [f"{name} did not end by itself: no {FINISHED} in it" for name in unfinished]
         report.rows += rows_of_runs(a, b, tolerance)
         for file in (LAST, PREDICTIONS):
             having = [name for name, path in zip(names, (a, b), strict=True) if (path / file).is_file()]
@@ -119,14 +124,22 @@ def compare_paths(
     return report
 
 
-def _add_rank(report: Report, a: Path, b: Path, alike: bool) -> None:
-    """Compare the traces of one further rank; where the ranks before were equal, it may be the one that parts."""
-    left, right = read_trace(a), read_trace(b)
-    report.num_records += min(map(len, shared(left, right)))
-    found = first_divergence(left, right, report.tolerance, alike=alike)
-    if found is not None and report.divergence is None:
-        report.divergence = found
-        report.notes.append(f"the runs part in {a.name}, not in rank 0")
+def _add_ranks(report: Report, a: Path, b: Path, names: tuple[str, str], alike: bool) -> None:
+    """Compare the traces of the further ranks; the rank that parts first in its run is the one that is reported."""
+    files = [{path.name for path in folder.glob("trace.rank*.jsonl")} for folder in (a, b)]
+    for name, only in zip(names, (files[0] - files[1], files[1] - files[0]), strict=True):
+        report.notes += [f"only in {name}, not compared: {file}" for file in sorted(only)]
+    for file in sorted(files[0] & files[1]):
+        left, right = read_trace(a / file), read_trace(b / file)
+        report.num_records += min(map(len, shared(left, right)))
+        found = first_divergence(left, right, report.tolerance, alike=alike)
+        if found is not None and (report.divergence is None or _order(found) < _order(report.divergence)):
+            report.divergence, report.trace_file = found, file
+
+
+def _order(divergence: Divergence) -> tuple[int, int]:
+    """Where in a run a divergence lies: by its record, then by its stage."""
+    return max(divergence.numbers), STAGES.index(divergence.stage)
 
 
 def compare_twins(arguments: Sequence[str], folder: Path, tolerance: Tolerance) -> Report:
@@ -139,7 +152,8 @@ def compare_twins(arguments: Sequence[str], folder: Path, tolerance: Tolerance) 
     report = compare_paths(runs["hand"], runs["lit"], tolerance, names=(NAMES["hand"], NAMES["lit"]), alike=True)
     if report.divergence is not None and any(difference.tensor for difference in report.divergence.differences):
         again = _train_both(arguments, folder, [f"--trace.tensors_at={place}" for place in report.divergence.numbers])
-        whole = again["hand"] / "trace.pt", again["lit"] / "trace.pt"
+        file = Path(report.trace_file).with_suffix(".pt")
+        whole = again["hand"] / file, again["lit"] / file
         if all(path.is_file() for path in whole):
             pin_down(report.divergence, *whole)
     return report

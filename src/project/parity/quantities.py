@@ -36,6 +36,8 @@ SAVED = {
     "optimizer state": "optimizer",
     "scheduler state": "lr_scheduler",
     "scaler state": "scaler",
+    "epoch and step": "progress",
+    "best metric": "best",
 }
 """Quantity: its key in a checkpoint."""
 

@@ -47,6 +47,8 @@ class Report:
     divergence: Divergence | None = None
     num_records: int = 0
     """Of the traces, that were held against each other."""
+    trace_file: str = "trace.jsonl"
+    """Of the rank in which the runs part first."""
     notes: list[str] = field(default_factory=list)
 
     @property

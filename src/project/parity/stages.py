@@ -6,8 +6,9 @@ from project.trace import STAGES
 
 USUAL_CAUSES: dict[str, str] = {
     "data": (
-        "another order of examples: shuffling on in one run only, another sampler seed, set_epoch forgotten, a sampler "
-        "replaced by the framework, a last batch or window dropped, other files, another tokenizer or text length"
+        "another batch size or order of examples: shuffling on in one run only, another sampler seed, set_epoch "
+        "forgotten, a sampler replaced by the framework, a last batch or window dropped, other files, another "
+        "tokenizer or text length"
     ),
     "rng": (
         "something drew from the global random stream in one run only: a validation's loader without a generator of "
@@ -36,8 +37,8 @@ USUAL_CAUSES: dict[str, str] = {
         "run only, a window that never became a step"
     ),
     "scheduler": (
-        "advanced per micro-batch, per epoch or on a skipped step instead of per optimizer step; another number of "
-        "total steps"
+        "another learning rate or schedule; advanced per micro-batch, per epoch or on a skipped step instead of per "
+        "optimizer step; another number of total steps"
     ),
     "evaluation": (
         "evaluation in training mode, a metric averaged over batches instead of examples, rows left out or counted "

@@ -70,7 +70,9 @@ def run(twin: Twin, folder: Path, arguments: Sequence[str]) -> Path:
     module_name, leading = MAINS[twin]
     module = importlib.import_module(module_name)
     own = [f"--trainer.default_root_dir={folder}", f"--name={twin}", "--trainer.enable_progress_bar=false"]
-    module.main(*leading, [*arguments, *own])
+    code = module.main(*leading, [*arguments, *own])
+    if code:
+        raise UserError(f"training ended with code {code}; its own words stand in its log")
     found = newest_run(folder, twin)
     is_main = os.environ.get("LOCAL_RANK", "0") == "0"  # another rank is this same program, started by Lightning
     if is_main and torch.distributed.is_initialized():  # no evaluation by itself in a process that is one of several

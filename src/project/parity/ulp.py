@@ -19,6 +19,8 @@ def ulp_distances(a: Tensor, b: Tensor) -> Tensor:
     The bits of IEEE 754 numbers, read as sign and magnitude, count the numbers in order; -0 and +0 are 1 apart here.
     Two NaNs are 0 apart where their bits agree, else incomparable. Integers and booleans are subtracted.
     """
+    if a.is_complex():
+        return ulp_distances(torch.view_as_real(a), torch.view_as_real(b)).amax(dim=-1)
     floating = a.is_floating_point()
     left, right = (_places(a), _places(b)) if floating else (a.to(torch.int64), b.to(torch.int64))
     distance = torch.maximum(left, right) - torch.minimum(left, right)  # below zero where 64 bits do not hold it

@@ -55,6 +55,18 @@ class Plan:
             )
         if self.max_epochs < 0 and self.max_steps < 0:
             raise UserError("trainer.max_epochs and trainer.max_steps are both without limit; set one of them")
+        for key in ("limit_train_batches", "val_check_interval"):
+            value = getattr(self, key)
+            if isinstance(value, float) and not 0 < value <= 1:
+                raise UserError(f"trainer.{key}: {value}; a fraction must be above 0 and at most 1")
+        if self.check_val_every_n_epoch is not None and self.num_validation_batches > self.num_micro_batches:
+            raise UserError(
+                f"trainer.val_check_interval: {self.val_check_interval} micro-batches, but an epoch has "
+                f"{self.num_micro_batches}; lower it, or set trainer.check_val_every_n_epoch to null"
+            )
+        if self.total_steps < 1:
+            key = "max_steps" if self.max_steps == 0 else "max_epochs"
+            raise UserError(f"trainer.{key}: 0 leaves nothing to train; raise it, or evaluate with validate or test")
         if self._validation_cuts_a_window():
             raise UserError(
                 f"trainer.val_check_interval: {self.num_validation_batches} micro-batches between validations would "

@@ -75,9 +75,12 @@ class Recipe:
             torch.default_generator.manual_seed(self.seed)
             torch.set_default_dtype(torch.float32)
             try:
-                return self.network(num_tokens, num_classes)
+                network = self.network(num_tokens, num_classes)
             except (TypeError, ValueError) as error:
                 raise UserError(f"model.network: {error}") from error
+            else:
+                check_contract(network, num_classes)
+                return network
             finally:
                 torch.set_default_dtype(dtype)
 
@@ -169,6 +172,29 @@ def network_from(description: Mapping[str, Any]) -> Callable[[int, int], nn.Modu
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise UserError(f"{path}: the checkpoint names this as its network, but it is no torch.nn.Module")
     return functools.partial(found, **description["init_args"])
+
+
+@torch.no_grad()
+def check_contract(network: nn.Module, num_classes: int) -> None:
+    """Call the network once, in evaluation mode, on two short rows of unknown words.
+
+    Raises:
+        UserError: where it does not map tokens (B, T) and lengths (B,) to logits (B, C).
+    """
+    network.eval()
+    contract = "expected forward(tokens (B, T), lengths (B,)) → logits (B, C)"
+    try:
+        logits = network(torch.tensor([[1, 1], [1, 0]]), torch.tensor([2, 1]))
+    except (TypeError, RuntimeError, IndexError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"model.network: {type(network).__name__} cannot be called: {reason}; {contract}") from error
+    finally:
+        network.train()
+    if not isinstance(logits, Tensor) or logits.shape != (2, num_classes):
+        found = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
+        raise UserError(
+            f"model.network: {type(network).__name__} gave {found} for two rows and {num_classes} classes; {contract}"
+        )
 
 
 def check_compiler() -> None:
