@@ -46,7 +46,9 @@ class Mistake:
 
 
 UNSCALE = "    run.scaler.unscale_(run.optimizer)\n"
-NORMALISE = "    normalise(parameters, run.num_window_examples)\n"
+NORMALISE = (
+    "    normalise(parameters, num_examples / run.world.size)  # DistributedDataParallel took the mean over ranks\n"
+)
 CLIP = """\
     if run.gradient_clip_val and run.gradient_clip_algorithm == "norm":
         nn.utils.clip_grad_norm_(parameters, run.gradient_clip_val)
@@ -58,20 +60,20 @@ ZERO_GRAD = "    run.optimizer.zero_grad(set_to_none=True)\n"
 TRAIN = "        run.network.train()\n"
 EVAL = """    network.eval()
     confusion"""
-FORWARD = "        with run.autocast():\n            logits = run.network(batch.tokens, batch.lengths)"
+FORWARD = "            with run.autocast():\n                logits = run.model(batch.tokens, batch.lengths)"
 BACKWARD = "run.scaler.scale(loss).backward()"
 LOSS = """\
-            loss = summed_loss(
-                logits,
-                batch.labels,
-                label_smoothing=run.recipe.label_smoothing,
-                class_weights=run.class_weights,
-            )
+                loss = summed_loss(
+                    logits,
+                    batch.labels,
+                    label_smoothing=run.recipe.label_smoothing,
+                    class_weights=run.class_weights,
+                )
 """
 LOSS_OUTSIDE = """\
-        loss = nn.functional.cross_entropy(
-            logits, batch.labels, label_smoothing=run.recipe.label_smoothing, reduction="sum"
-        )
+            loss = nn.functional.cross_entropy(
+                logits, batch.labels, label_smoothing=run.recipe.label_smoothing, reduction="sum"
+            )
 """
 LR_STEP = """\
             if run.lr_scheduler is not None and run.recipe.advances_per_step and not skipped:
@@ -124,7 +126,7 @@ MISTAKES = [
         ("--trainer.accumulate_grad_batches=41", "--data.batch_size=1"),
     ),
     Mistake("zero_grad forgotten", "backward", {LOOP: [(ZERO_GRAD, "")]}),
-    Mistake("zero_grad inside the window", "backward", {LOOP: [(FORWARD, "    " + ZERO_GRAD + FORWARD)]}, WINDOWS),
+    Mistake("zero_grad inside the window", "backward", {LOOP: [(FORWARD, "        " + ZERO_GRAD + FORWARD)]}, WINDOWS),
     Mistake(
         "clip by value instead of norm",
         "clip",
@@ -165,7 +167,7 @@ MISTAKES = [
     Mistake(
         "label smoothing left out in one twin",
         "forward",
-        {LOOP: [("                label_smoothing=run.recipe.label_smoothing,\n", "")]},
+        {LOOP: [("                    label_smoothing=run.recipe.label_smoothing,\n", "")]},
     ),
     Mistake(
         "weights drawn with another seed",

@@ -50,10 +50,13 @@ def test_examples(tmp_path: Path, vocabulary: Vocabulary) -> None:
         assert dataset.line(index) == index + 1
     assert dataset.labels.tolist() == [1, 0, 1]
     assert dataset.num_tokens_of.tolist() == [7, 1, 2]
-    assert dataset[-1].index == 2
+    stand_in = dataset[-2]  # of row 1
+    assert stand_in.index == -2
+    assert torch.equal(stand_in.tokens, dataset[1].tokens)
     assert dataset.path == tmp_path / "train.jsonl"
-    with pytest.raises(IndexError):
-        dataset[3]
+    for beyond in (3, -4):
+        with pytest.raises(IndexError):
+            dataset[beyond]
 
 
 def test_an_example_may_be_written_to(tmp_path: Path, vocabulary: Vocabulary) -> None:

@@ -79,6 +79,7 @@ class JsonlDataset(Dataset[Example]):
         return len(self.labels)
 
     def __getitem__(self, index: int) -> Example:
+        """Row `index`; for -1 - i, row i as it stands in on a rank that has none left (see task/order.py)."""
         row = range(len(self))[index if index >= 0 else -1 - index]  # IndexError beyond the end
         tokens = self._tokens[self._offsets[row] : self._offsets[row + 1]]  # (T,)
         return Example(torch.from_numpy(tokens.astype(np.int64)), int(self.labels[row]), index)
