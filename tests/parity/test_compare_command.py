@@ -672,3 +672,7 @@ def test_the_rank_that_parts_first_is_named(compare: Compare, tmp_path: Path) ->
     _, out, _ = compare(tmp_path / "a", tmp_path / "b")
     assert "note: only in B, not compared: trace.rank1.jsonl" in out
     assert "stage forward" in out
+    for name in ("a", "b"):
+        write_trace(tmp_path / name / "trace.jsonl", records())
+    assert cli.compare_paths(tmp_path / "a", tmp_path / "b", EXACT).is_equal
+    assert not cli.compare_paths(tmp_path / "a", tmp_path / "b", EXACT, alike=True).is_equal

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from project.errors import UserError
 from project.parity.compare import Divergence, Tolerance, first_divergence, pin_down
-from project.parity.quantities import LAST, PREDICTIONS, rows_of_runs, rows_of_traces
+from project.parity.quantities import LAST, PREDICTIONS, Row, rows_of_runs, rows_of_traces
 from project.parity.reading import TRACE, Trace, held, number, read_trace, shared
 from project.parity.report import Report, Side, print_report, write_json
 from project.parity.twins import NAMES, Twin, train
@@ -128,7 +128,10 @@ def _add_ranks(report: Report, a: Path, b: Path, names: tuple[str, str], alike: 
     """Compare the traces of the further ranks; the rank that parts first in its run is the one that is reported."""
     files = [{path.name for path in folder.glob("trace.rank*.jsonl")} for folder in (a, b)]
     for name, only in zip(names, (files[0] - files[1], files[1] - files[0]), strict=True):
-        report.notes += [f"only in {name}, not compared: {file}" for file in sorted(only)]
+        if alike:  # a rank that left nothing is a difference
+            report.rows += [Row(f"{file}, only in {name}", num_missing=1) for file in sorted(only)]
+        else:
+            report.notes += [f"only in {name}, not compared: {file}" for file in sorted(only)]
     for file in sorted(files[0] & files[1]):
         left, right = read_trace(a / file), read_trace(b / file)
         report.num_records += min(map(len, shared(left, right)))
