@@ -20,8 +20,6 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau, StepLR
 from project.__main__ import main
 from project.errors import UserError
 from project.lit.checkpoint import BestAndLast
-from project.lit.datamodule import JsonlDataModule
-from project.lit.module import LitClassifier
 from project.report import confusion_figure
 from project.runs import best_checkpoint, new_run
 from project.task.batch import collate
@@ -29,6 +27,7 @@ from project.task.checkpoint import read_checkpoint
 from project.task.network import Pooling
 from project.task.objective import summed_loss
 from project.task.order import OrderedBatches
+from small_runs import data_module, lit_module, trainer
 from tiny_corpus import Corpus
 
 CONFIG = """\
@@ -51,31 +50,6 @@ def fit(corpus: Corpus, *options: str) -> Path:
 
 def root(corpus: Corpus) -> str:
     return f"--trainer.default_root_dir={corpus.folder / 'runs'}"
-
-
-def data_module(corpus: Corpus, **changes: Any) -> JsonlDataModule:
-    settings = {"train_file": str(corpus.train), "val_file": str(corpus.val), "test_file": str(corpus.test)}
-    return JsonlDataModule(**(settings | {"cache_dir": str(corpus.folder / "cache"), "batch_size": 8} | changes))
-
-
-def lit_module(**changes: Any) -> LitClassifier:
-    settings = {"network": functools.partial(Pooling, dim=8), "optimizer": functools.partial(torch.optim.SGD, lr=0.1)}
-    return LitClassifier(**(settings | changes))
-
-
-def trainer(folder: Path, **settings: Any) -> L.Trainer:
-    merged: dict[str, Any] = {
-        "accelerator": "cpu",
-        "max_epochs": 1,
-        "default_root_dir": folder,
-        "logger": False,
-        "enable_checkpointing": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "num_sanity_val_steps": 0,
-        "use_distributed_sampler": False,
-    }
-    return L.Trainer(**(merged | settings))
 
 
 class Curves(Logger):

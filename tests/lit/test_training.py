@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 from typing import Any
 
 import lightning as L
@@ -13,12 +12,11 @@ from lightning.pytorch.plugins.precision import MixedPrecision
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau, StepLR
 
-from project.lit.datamodule import JsonlDataModule
-from project.lit.module import LitClassifier
 from project.task.batch import collate
 from project.task.network import Pooling
 from project.task.objective import summed_loss
 from project.task.order import OrderedBatches
+from small_runs import data_module, lit_module, trainer
 from tiny_corpus import Corpus
 
 
@@ -37,31 +35,6 @@ class Recorder(L.Callback):
             self.rates.append(optimizer.param_groups[0]["lr"])
 
         optimizer.register_step_post_hook(record)
-
-
-def data_module(corpus: Corpus, **changes: Any) -> JsonlDataModule:
-    settings = {"train_file": str(corpus.train), "val_file": str(corpus.val), "test_file": str(corpus.test)}
-    return JsonlDataModule(**(settings | {"cache_dir": str(corpus.folder / "cache"), "batch_size": 8} | changes))
-
-
-def lit_module(**changes: Any) -> LitClassifier:
-    settings = {"network": functools.partial(Pooling, dim=8), "optimizer": functools.partial(torch.optim.SGD, lr=0.1)}
-    return LitClassifier(**(settings | changes))
-
-
-def trainer(folder: Path, **settings: Any) -> L.Trainer:
-    merged: dict[str, Any] = {
-        "accelerator": "cpu",
-        "max_epochs": 1,
-        "default_root_dir": folder,
-        "logger": False,
-        "enable_checkpointing": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "num_sanity_val_steps": 0,
-        "use_distributed_sampler": False,
-    }
-    return L.Trainer(**(merged | settings))
 
 
 @pytest.mark.parametrize("accumulate", [1, 3, 4, 41])
