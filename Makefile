@@ -31,6 +31,7 @@ tensorboard: setup
 # Every cell of the matrix, compiled ones too: takes long; docs/parity.md holds the figures.
 parity: setup
 	$(BIN)/python scripts/parity_matrix.py
+	$(BIN)/python scripts/parity_ranks.py
 
 corpus: setup
 	$(BIN)/python scripts/make_corpus.py

@@ -87,9 +87,13 @@ def product() -> list[Cell]:
     return [dict(zip(varied, values, strict=True)) for values in itertools.product(*(AXES[axis] for axis in varied))]
 
 
-def pairs(seed: int = 0) -> list[Cell]:
-    """Cells without compile in which every pair of values of two axes meets; chosen greedily, the same each time."""
-    axes = {axis: list(values) for axis, values in AXES.items() if axis != "compile"}
+def pairs() -> list[Cell]:
+    """Cells without compile in which every pair of values of two axes meets."""
+    return covering({axis: list(values) for axis, values in AXES.items() if axis != "compile"})
+
+
+def covering(axes: Mapping[str, Sequence[str]], seed: int = 0) -> list[Cell]:
+    """Cells in which every pair of values of two axes meets; chosen greedily, the same each time."""
     left = {
         ((one, a), (other, b))
         for one, other in itertools.combinations(axes, 2)
@@ -172,7 +176,7 @@ def main() -> int:
     num_equal = faults.count(None)
     print(f"{num_equal} of {len(cells)} cells equal, every bit, in {seconds / 60:.1f} minutes")
     if not known.no_compile:
-        write_page(cells, faults, seconds)
+        write_page(figures(cells, faults, seconds), BEGIN, END)
     return 0 if num_equal == len(cells) else 1
 
 
@@ -201,8 +205,8 @@ def run_both(folder: Path, cells: Sequence[Cell]) -> list[str | None]:
     ]
 
 
-def write_page(cells: Sequence[Cell], faults: Sequence[str | None], seconds: float) -> None:
-    """Put the figures between the two marks of docs/parity.md."""
+def figures(cells: Sequence[Cell], faults: Sequence[str | None], seconds: float) -> list[str]:
+    """What the page says of the matrix."""
     verdicts = list(zip(cells, faults, strict=True))
     full = [(cell, found) for cell, found in verdicts if "compile" in cell]
     rest = [found for cell, found in verdicts if "compile" not in cell]
@@ -224,8 +228,13 @@ def write_page(cells: Sequence[Cell], faults: Sequence[str | None], seconds: flo
             counts.append(f"{found.count(None)} of {len(found)}")
         lines.append(f"| {precision} | {compiled} | {' | '.join(counts)} |")
     lines += ["", f"Pairs of all axes but compile: {rest.count(None)} of {len(rest)} cells equal."]
+    return lines
+
+
+def write_page(lines: Sequence[str], begin: str, end: str) -> None:
+    """Put the lines between two marks of docs/parity.md."""
     text = PAGE.read_text(encoding="utf-8")
-    before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
+    before, after = text[: text.index(begin) + len(begin)], text[text.index(end) :]
     PAGE.write_text("\n".join([before, *lines, after]), encoding="utf-8")
 
 

@@ -55,11 +55,25 @@ def main(arguments: Sequence[str]) -> int:
         print("interrupted", file=sys.stderr)
         return 130
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        if not _is_told(error):
+            print(f"error: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # whoever reads the output, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter still flushes it at its end
         return 128 + signal.SIGPIPE
+    except Exception as error:
+        if _is_told(error):
+            return 1
+        raise
+
+
+def _is_told(error: Exception) -> bool:
+    """Whether a launcher has been told, which then prints what the first rank to fail said, and nothing of the rest."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return False
+    from project.launch import record
+
+    return record(error)
 
 
 if __name__ == "__main__":

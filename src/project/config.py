@@ -5,19 +5,21 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from jsonargparse import ArgumentParser, Namespace
-from jsonargparse.typing import NonNegativeInt, PositiveInt
+from jsonargparse.typing import NonNegativeInt, PositiveFloat, PositiveInt
 
 from project.errors import UserError
 from project.task.tokenizer import TokenizerConfig
 from project.trace import Level
 
-STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true")
-"""How several processes may share the work: strategies that both twins implement, under Lightning's names."""
+Strategy = Literal["auto", "ddp", "ddp_find_unused_parameters_true", "ddp_spawn", "ddp_fork", "fsdp2"]
+"""How several processes may share the work: what both twins implement, under Lightning's names.
+
+auto is ddp where there are several processes. `fsdp2` is Lightning's ModelParallelStrategy around `fully_shard`.
+"""
 
 Monitor = Literal["val/loss", "val/accuracy", "val/macro_f1"]
 
@@ -38,6 +40,8 @@ class DataConfig:
     """Examples per micro-batch and rank."""
     drop_last: bool = False
     """Leave out a training epoch's last micro-batch where it is not full; evaluation always reads every row."""
+    group_by_length: bool = False
+    """Train on micro-batches of rows of like length, which saves padding; evaluation keeps the file's order."""
     num_workers: NonNegativeInt = 0
     """Loader processes. Rows are tokenised once and memory-mapped, so 0 is usually fastest."""
     max_tokens: PositiveInt = 256
@@ -67,6 +71,44 @@ class EarlyStopping:
 
 
 @dataclass
+class Distributed:
+    """How several processes work together; trainer.strategy, devices and num_nodes say in what way and how many."""
+
+    timeout_seconds: PositiveFloat = 1800.0
+    """How long a rank waits for the others in a collective before the run ends with an error."""
+    static_graph: bool = False
+    """Tell DistributedDataParallel that every step uses the same parameters; not with accumulated micro-batches."""
+    gradient_as_bucket_view: bool = False
+    """Let gradients live in DistributedDataParallel's buckets, which saves a copy of them."""
+    reduce_once_per_window: bool = False
+    """fsdp2: add gradients up on a window's last micro-batch alone, as ddp does; faster, and takes more memory."""
+
+    def check(self, strategy: str, accumulate_grad_batches: int) -> None:
+        """Hold the options against the strategy.
+
+        Raises:
+            UserError: one line for each option that the strategy does not know.
+        """
+        faults = []
+        is_sharded = strategy == "fsdp2"
+        if self.static_graph and accumulate_grad_batches > 1:
+            faults.append(
+                "distributed.static_graph: true, but torch's static graph takes no accumulated micro-batches "
+                f"(trainer.accumulate_grad_batches: {accumulate_grad_batches}); turn one of them off"
+            )
+        for key in ("static_graph", "gradient_as_bucket_view"):
+            if is_sharded and getattr(self, key):
+                faults.append(f"distributed.{key}: true is an option of the ddp strategies, not of fsdp2; turn it off")
+        if self.reduce_once_per_window and not is_sharded:
+            faults.append(
+                f"distributed.reduce_once_per_window: true is an option of fsdp2, not of {strategy}, which does so in "
+                "any case; turn it off"
+            )
+        if faults:
+            raise UserError("\n".join(faults))
+
+
+@dataclass
 class Checkpoint:
     """Which weights count as best; best.ckpt and last.ckpt are written in any case."""
 
@@ -92,27 +134,13 @@ def add_shared_arguments(parser: ArgumentParser, command: str) -> None:
     parser.add_class_arguments(EarlyStopping, "early_stopping")
     parser.add_class_arguments(Checkpoint, "checkpoint")
     parser.add_class_arguments(Trace, "trace")
+    parser.add_class_arguments(Distributed, "distributed")
     if command != "fit":
         parser.add_argument("--ckpt_path", type=str | None, default=None, help="Checkpoint to evaluate.")
     if command == "predict":
         parser.add_argument("--output", type=str | None, default=None, help="File to write; else standard output.")
     parser.link_arguments("seed_everything", "data.seed", compute_fn=seed_of)
     parser.link_arguments("seed_everything", "model.seed", compute_fn=seed_of)
-
-
-def check_launched(devices: int | str, num_nodes: int) -> None:
-    """Hold what torchrun has started against what the configuration says.
-
-    Raises:
-        UserError: where the numbers of processes differ.
-    """
-    if "TORCHELASTIC_RUN_ID" in os.environ:
-        started, wanted = int(os.environ["WORLD_SIZE"]), (1 if devices == "auto" else int(devices)) * num_nodes
-        if started != wanted:
-            raise UserError(
-                f"trainer.devices: {devices} on each of {num_nodes} machines makes {wanted} processes, but torchrun "
-                f"started {started}; give both the same number"
-            )
 
 
 def seed_of(seed_everything: bool | int) -> int:

@@ -46,3 +46,16 @@ def write_predictions(probabilities: Tensor, labels: Sequence[Label], output: st
         raise UserError(f"--output: {output} cannot be written: {reason}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def refuse_standard_input(predict_file: str | None, num_processes: int) -> None:
+    """Refuse rows from standard input where several processes would share it.
+
+    Raises:
+        UserError: with what to do.
+    """
+    if predict_file is None and num_processes > 1:
+        raise UserError(
+            f"data.predict_file: not set, and {num_processes} processes cannot share standard input; name a file, or "
+            "set trainer.devices to 1"
+        )

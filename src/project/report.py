@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from project.task.batch import Batch
 from project.task.objective import Figures
 from project.task.plan import Plan
+from project.task.sharding import class_of
 
 LONGEST_NAME = 30
 """Characters of a class's name that the picture shows; a longer name would leave no room for the matrix."""
@@ -43,11 +45,16 @@ def keep_worst(mistakes: list[Mistake], batch: Batch, logits: Tensor, num_kept: 
     return sorted([*mistakes, *wrong], reverse=True)[:num_kept]
 
 
+def worst_of(parts: Iterable[list[Mistake]], num_kept: int = 20) -> list[Mistake]:
+    """Of all ranks' mistakes, those that the network was surest of."""
+    return sorted(chain.from_iterable(parts), reverse=True)[:num_kept]
+
+
 def training_line(network: nn.Module, plan: Plan) -> str:
     """What a run says before it starts."""
     num_parameters = sum(parameter.numel() for parameter in network.parameters())
     return (
-        f"training {type(network).__name__} with {num_parameters:,} parameters on {plan.num_examples:,} "
+        f"training {class_of(network).__name__} with {num_parameters:,} parameters on {plan.num_examples:,} "
         f"rows: {plan.total_steps:,} optimizer steps, {plan.num_windows:,} per epoch"
     )
 

@@ -149,7 +149,7 @@ class Tracer:
         if self._is_on and counts:
             self._add(stage, **counts)
         if self._is_full and self.network is not None:
-            gradients = {name: dense(p.grad) for name, p in self.network.named_parameters() if p.grad is not None}
+            gradients = {name: p.grad for name, p in self.network.named_parameters() if p.grad is not None}
             self._add(stage, norm=self._total_norm(), gradients=self._look(stage, gradients))
 
     def optimizer_stepped(self, *, skipped: bool = False, scale: float = 1.0) -> None:
@@ -212,8 +212,9 @@ class Tracer:
 
     def _look(self, stage: str, tensors: Mapping[str, Tensor]) -> dict[str, list[Any]]:
         """Digest and norm of each tensor; whole copies of them where this is the record that is wanted."""
+        tensors = {name: dense(tensor) for name, tensor in tensors.items()}
         if self._num_written - 1 == self.tensors_at:
-            copies = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+            copies = {name: tensor.to("cpu", copy=True) for name, tensor in tensors.items()}
             self._whole.setdefault(stage, {}).update(copies)
         return {name: [digest(tensor), norm(tensor)] for name, tensor in tensors.items()}
 
@@ -247,9 +248,21 @@ OFF = Tracer(None)
 """Writes nothing."""
 
 
-def dense(gradient: Tensor) -> Tensor:
-    """The gradient itself, or what a sparse one stands for."""
-    return gradient.detach() if gradient.layout == torch.strided else gradient.detach().to_dense()
+def dense(tensor: Tensor) -> Tensor:
+    """The tensor itself, or what a sparse one, or one that `fully_shard` shares out, stands for.
+
+    The latter takes a collective, so every rank of a run has to be traced, or none.
+    """
+    tensor = tensor.detach()
+    if is_sharded(tensor):
+        whole: Tensor = tensor.full_tensor()  # type: ignore[attr-defined]
+        return whole
+    return tensor if tensor.layout == torch.strided else tensor.to_dense()
+
+
+def is_sharded(tensor: object) -> bool:
+    """Whether it is a DTensor; asked without importing that module, which takes half a second."""
+    return hasattr(tensor, "full_tensor")
 
 
 def digest(tensor: Tensor) -> str:

@@ -46,9 +46,7 @@ class Mistake:
 
 
 UNSCALE = "    run.scaler.unscale_(run.optimizer)\n"
-NORMALISE = (
-    "    normalise(parameters, num_examples / run.world.size)  # DistributedDataParallel took the mean over ranks\n"
-)
+NORMALISE = "    normalise(parameters, run.num_window_examples / run.world.size)  # backward took the mean over ranks\n"
 CLIP = """\
     if run.gradient_clip_val and run.gradient_clip_algorithm == "norm":
         nn.utils.clip_grad_norm_(parameters, run.gradient_clip_val)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
-from project.task.order import OrderedBatches, epoch_order
+from project.task.order import OrderedBatches, epoch_order, interleaved
 
 
 def test_the_same_arguments_give_the_same_order_and_others_another() -> None:
@@ -29,12 +30,18 @@ def test_the_global_random_stream_is_left_alone() -> None:
     assert torch.equal(torch.rand(3), expected)
 
 
+def lengths_of(num_examples: int) -> Tensor:
+    return torch.randint(1, 40, (num_examples,), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("is_grouped", [False, True])
 @pytest.mark.parametrize("seed", [None, 4])
 @pytest.mark.parametrize("num_examples", [1, 24, 50])
-def test_ranks_interleaved_are_the_one_process_order(num_examples: int, seed: int | None) -> None:
-    alone = OrderedBatches(num_examples, 6, seed=seed)
+def test_ranks_interleaved_are_the_one_process_order(num_examples: int, seed: int | None, is_grouped: bool) -> None:
+    lengths = lengths_of(num_examples) if is_grouped else None
+    alone = OrderedBatches(num_examples, 6, seed=seed, lengths=lengths)
     alone.set_epoch(2)
-    ranks = [OrderedBatches(num_examples, 2, seed=seed, rank=rank, world_size=3) for rank in range(3)]
+    ranks = [OrderedBatches(num_examples, 2, seed=seed, rank=rank, world_size=3, lengths=lengths) for rank in range(3)]
     for batches in ranks:
         batches.set_epoch(2)
         assert len(batches) == len(list(batches)) == len(alone)
@@ -58,6 +65,27 @@ def test_drop_last_keeps_the_micro_batches_that_are_full_on_every_rank(num_examp
         assert all(len(indices) == 2 for indices in batches)
 
 
+def test_rows_of_like_length_come_together_and_batches_stay_shuffled() -> None:
+    lengths = lengths_of(1003)
+    spreads = []
+    for chosen in (None, lengths):
+        batches = list(OrderedBatches(1003, 8, seed=0, lengths=chosen))
+        assert sorted(index for batch in batches for index in batch) == list(range(1003))
+        assert len(batches[-1]) == 3
+        spreads.append(sum(int(lengths[batch].max() - lengths[batch].min()) for batch in batches))
+    assert spreads[1] < spreads[0] / 10
+    firsts = [int(lengths[batch[0]]) for batch in batches[:50]]
+    assert firsts != sorted(firsts)
+
+
+def test_drop_last_leaves_the_same_rows_out_when_rows_are_grouped() -> None:
+    plain, grouped = (
+        {index for batch in OrderedBatches(29, 8, seed=0, drop_last=True, lengths=chosen) for index in batch}
+        for chosen in (None, lengths_of(29))
+    )
+    assert plain == grouped
+
+
 def test_drop_last_leaves_out_other_examples_each_epoch() -> None:
     batches = OrderedBatches(30, 8, seed=0, drop_last=True)
     left_out = []
@@ -73,3 +101,13 @@ def test_the_epoch_changes_the_order() -> None:
     first = list(batches)
     batches.set_epoch(1)
     assert list(batches) != first
+
+
+@pytest.mark.parametrize(("num_rows", "num_ranks"), [(10, 3), (1, 2), (6, 2), (7, 1)])
+def test_the_ranks_shares_become_the_files_order_again(num_rows: int, num_ranks: int) -> None:
+    rows = torch.arange(num_rows * 2).view(num_rows, 2)
+    shares = []
+    for rank in range(num_ranks):
+        batches = OrderedBatches(num_rows, 2, seed=None, rank=rank, world_size=num_ranks)
+        shares.append(rows[[index for batch in batches for index in batch if index >= 0]])
+    assert torch.equal(interleaved(shares), rows)

@@ -66,7 +66,11 @@ def name_own_networks(parser: ArgumentParser) -> None:
     """Let --help name this project's networks, where jsonargparse would list every class derived from Module."""
     for action in parser._actions:
         if action.dest == "model.network":
-            action.extra_help = lambda: ", such as project.task.network.TextCNN, .Pooling or .Transformer"  # type: ignore[attr-defined]
+            action.extra_help = _own_networks  # type: ignore[attr-defined]
+
+
+def _own_networks() -> str:
+    return ", such as project.task.network.TextCNN, .Pooling or .Transformer"
 
 
 def _asks_for_class_help(argument: str) -> bool:

@@ -11,15 +11,16 @@ from project.hand.loop import Training
 from project.task.checkpoint import describe, write_checkpoint
 from project.task.data import Data
 from project.task.objective import Figures
+from project.task.sharding import whole
 
 
 def checkpoint_of(training: Training, data: Data) -> dict[str, Any]:
     """What is saved of a run, but for the bookkeeping of best; see task/checkpoint.py."""
     run = training
     return {
-        "state_dict": run.network.state_dict(),
+        "state_dict": whole(run.network.state_dict()),
         "classifier": describe(run.recipe.network, run.network, data.vocabulary, data.config.max_tokens),
-        "optimizer": run.optimizer.state_dict(),
+        "optimizer": whole(run.optimizer.state_dict()),
         "lr_scheduler": None if run.lr_scheduler is None else run.lr_scheduler.state_dict(),
         "scaler": run.scaler.state_dict() if run.scaler.is_enabled() else None,
         "progress": {"epoch": run.epoch, "step": run.step},

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
-from project.config import check_launched
 from project.errors import UserError
-from project.hand.distributed import World, is_launched, launch, process_group
+from project.hand.distributed import World, process_group
 from project.hand.fit import be_deterministic, fit, seed_everything
 from project.hand.loop import evaluate, predict
 from project.hand.precision import forward_context, network_dtype, pick_device
 from project.hand.settings import Settings, read_settings
-from project.predictions import write_predictions
+from project.launch import StartMethod, check_launched, is_rank, launch, num_processes
+from project.predictions import refuse_standard_input, write_predictions
 from project.report import best_line, print_evaluation, terminal
 from project.saved import newest_best, with_saved_config
 from project.spelling import nearest
@@ -25,6 +26,9 @@ from project.task.checkpoint import read_checkpoint
 from project.task.data import Data
 from project.task.objective import figures
 from project.task.recipe import check_compiler, network_from
+
+START_METHODS: dict[str, StartMethod] = {"ddp_spawn": "spawn", "ddp_fork": "fork"}
+"""How a strategy starts its ranks; the others run the command line anew."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,12 +45,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _fit(command: str, arguments: Sequence[str]) -> int:
     settings = read_settings(command, arguments)
-    check_launched(settings.trainer.devices, num_nodes=1)
-    if settings.trainer.num_processes > 1 and not is_launched():
-        return launch(settings.trainer.num_processes, arguments)
-    world = World.here()
-    device = pick_device(settings.trainer.accelerator, world.local_rank)
-    with process_group(world, device, timeout_seconds=1800):
+    if (code := started_elsewhere(settings, ["hand", command, *arguments])) is not None:
+        return code
+    with ranks(settings) as world:
         checkpoints = fit(settings, world).checkpoints
     if not world.is_main:
         return 0
@@ -62,34 +63,74 @@ def _fit(command: str, arguments: Sequence[str]) -> int:
 
 def _evaluate(command: str, arguments: Sequence[str]) -> int:
     split = "val" if command == "validate" else "test"
-    settings, path, data, network = _restored(command, arguments)
-    batches, device, autocast = _batches(settings, data, split)
-    start_seconds = time.perf_counter()
-    counts = evaluate(network, batches, data.vocabulary.num_classes, device, autocast)
-    seconds = time.perf_counter() - start_seconds
-    labels = [str(label) for label in data.vocabulary.labels]
-    print_evaluation(f"{command}: {path}", figures(counts.confusion, counts.losses), labels, seconds)
+    settings, path = _settings_for_checkpoint(command, arguments)
+    if (code := started_elsewhere(settings, ["hand", command, *arguments, f"--ckpt_path={path}"])) is not None:
+        return code
+    with ranks(settings) as world:
+        data, network = _restored(settings, path, world)
+        batches, device, autocast = _batches(settings, data, split, world)
+        start_seconds = time.perf_counter()
+        counts = evaluate(network, batches, data.vocabulary.num_classes, device, autocast, world=world)
+        seconds = time.perf_counter() - start_seconds
+    if world.is_main:
+        labels = [str(label) for label in data.vocabulary.labels]
+        print_evaluation(f"{command}: {path}", figures(counts.confusion, counts.losses), labels, seconds)
     return 0
 
 
 def _predict(command: str, arguments: Sequence[str]) -> int:
-    found, data, settings = probabilities(arguments)
-    write_predictions(found, data.vocabulary.labels, settings.output)
+    settings, path = _settings_for_checkpoint(command, arguments)
+    refuse_standard_input(
+        settings.data.predict_file, num_processes(settings.trainer.devices, settings.trainer.accelerator)
+    )
+    if (code := started_elsewhere(settings, ["hand", command, *arguments, f"--ckpt_path={path}"])) is not None:
+        return code
+    found, data, world = _label(settings, path)
+    if world.is_main:
+        write_predictions(found, data.vocabulary.labels, settings.output)
     return 0
 
 
-def probabilities(arguments: Sequence[str]) -> tuple[Tensor, Data, Settings]:
+def probabilities(arguments: Sequence[str]) -> Tensor:
     """What `hand predict` computes: class probabilities in input order, (N, C) float32."""
-    settings, _, data, network = _restored("predict", arguments)
-    batches, device, autocast = _batches(settings, data, "predict")
-    return predict(network, batches, device, autocast), data, settings
+    return _label(*_settings_for_checkpoint("predict", arguments))[0]
 
 
-def _restored(command: str, arguments: Sequence[str]) -> tuple[Settings, Path, Data, nn.Module]:
-    """Settings, checkpoint, rows and the network with the checkpoint's weights."""
+def _label(settings: Settings, path: Path) -> tuple[Tensor, Data, World]:
+    with ranks(settings) as world:
+        data, network = _restored(settings, path, world)
+        batches, device, autocast = _batches(settings, data, "predict", world)
+        return predict(network, batches, device, autocast, world), data, world
+
+
+def started_elsewhere(settings: Settings, command: Sequence[str]) -> int | None:
+    """Start the command's ranks where it takes several and this is none of them yet; returns their exit code."""
+    trainer = settings.trainer
+    num_local = num_processes(trainer.devices, trainer.accelerator)
+    check_launched(num_local, trainer.num_nodes)
+    if num_local == 1 or is_rank():
+        return None
+    return launch(num_local, command, START_METHODS.get(trainer.strategy, "popen"))
+
+
+@contextmanager
+def ranks(settings: Settings) -> Iterator[World]:
+    """This process among the command's ranks, connected with them."""
+    world = World.here()
+    device = pick_device(settings.trainer.accelerator, world.local_rank)
+    with process_group(world, device, settings.distributed.timeout_seconds):
+        yield world
+
+
+def _settings_for_checkpoint(command: str, arguments: Sequence[str]) -> tuple[Settings, Path]:
+    """Settings of an evaluation, and the checkpoint that it is of."""
     arguments, path = with_saved_config(arguments)
     settings = read_settings(command, arguments)
-    path = Path(settings.ckpt_path or path or newest_best(settings.root))
+    return settings, Path(settings.ckpt_path or path or newest_best(settings.root))
+
+
+def _restored(settings: Settings, path: Path, world: World) -> tuple[Data, nn.Module]:
+    """Rows, and the network with the checkpoint's weights, whole on every rank: there are no gradients to share."""
     content = read_checkpoint(path)
     seed_everything(settings.seed)
     be_deterministic(settings.trainer.deterministic)
@@ -101,17 +142,17 @@ def _restored(command: str, arguments: Sequence[str]) -> tuple[Settings, Path, D
     if settings.recipe.compile:
         check_compiler()
         network.compile()
-    device = pick_device(settings.trainer.accelerator)
-    return settings, path, data, network.to(device, network_dtype(settings.trainer.precision or "32-true"))
+    device = pick_device(settings.trainer.accelerator, world.local_rank)
+    return data, network.to(device, network_dtype(settings.trainer.precision or "32-true"))
 
 
-def _batches(settings: Settings, data: Data, split: str) -> tuple[Any, Any, Any]:
+def _batches(settings: Settings, data: Data, split: str, world: World) -> tuple[Any, Any, Any]:
     """The split's micro-batches within the trainer's limit, the device, and the context of a forward pass."""
     data.open_split(split)
-    loader = data.loader(split)
+    loader = data.loader(split, world.rank, world.size)
     num_batches = settings.trainer.num_evaluation_batches(split, len(loader))
     if num_batches == 0:
         work = "label" if split == "predict" else "evaluate"
         raise UserError(f"trainer.limit_{split}_batches: 0 leaves no row to {work}")
-    device = pick_device(settings.trainer.accelerator)
+    device = pick_device(settings.trainer.accelerator, world.local_rank)
     return islice(loader, num_batches), device, forward_context(settings.trainer.precision or "32-true", device)

@@ -1,23 +1,29 @@
-"""Several processes by hand: who this one is, how the others are started, and what is added up between them.
+"""Several processes by hand: who this one is, what is added up between them, and how a network is shared by them.
 
-torchrun (or the launcher below, which is torchrun's own) starts the ranks and tells each who it is through
+torchrun (or project/launch.py, which is torchrun's own launcher) starts the ranks and tells each who it is through
 environment variables; torch.distributed does the rest.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+from project.config import Distributed
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -40,12 +46,6 @@ class World:
         number = {name: int(os.environ.get(name, default)) for name, default in VARIABLES.items()}
         return cls(number["RANK"], number["WORLD_SIZE"], number["LOCAL_RANK"])
 
-    def total(self, number: float, device: torch.device) -> float:
-        """The sum of a number over all ranks."""
-        if self.size == 1:
-            return number
-        return float(self.added_up(torch.tensor(float(number), dtype=torch.float64, device=device)))
-
     def added_up(self, tensor: Tensor) -> Tensor:
         """The sum over all ranks, in place."""
         if self.size > 1:
@@ -57,6 +57,13 @@ class World:
         if self.size > 1:
             for buffer in network.buffers():
                 dist.broadcast(buffer, src=0)
+
+    def gathered(self, value: T) -> list[T]:
+        """Each rank's value, such as a CPU tensor of any length, in the order of ranks, in every process."""
+        found = [value] * self.size
+        if self.size > 1:
+            dist.all_gather_object(found, value)
+        return found
 
     def from_main(self, text: str) -> str:
         """The main process's text, in every process."""
@@ -74,39 +81,45 @@ VARIABLES = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
 
 @contextmanager
 def process_group(world: World, device: torch.device, timeout_seconds: float) -> Iterator[None]:
-    """The ranks' process group, destroyed at the end; nothing for a process that is alone."""
-    if world.size == 1:
+    """The ranks' process group, destroyed at the end; nothing for a process that is alone, or has one already."""
+    if world.size == 1 or dist.is_initialized():
         yield
         return
     backend = "nccl" if device.type == "cuda" else "gloo"
     if device.type == "cuda":
         torch.cuda.set_device(device)  # where nccl exchanges Python objects, too
     dist.init_process_group(backend, timeout=timedelta(seconds=timeout_seconds))
-    try:
-        yield
-    finally:
-        dist.destroy_process_group()
+    yield
+    dist.destroy_process_group()  # not after an error, where it would wait for ranks that no longer answer
 
 
-def is_launched() -> bool:
-    """Whether torchrun started this process."""
-    return "TORCHELASTIC_RUN_ID" in os.environ
+def distributed(
+    network: nn.Module, strategy: str, options: Distributed, world: World, device: torch.device
+) -> nn.Module:
+    """The network as it is called: between several ranks, backward adds up the gradients.
 
-
-def launch(num_processes: int, arguments: Sequence[str]) -> int:
-    """Start `hand` with these arguments in several processes of this machine; returns the exit code."""
-    config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=num_processes,
-        run_id=str(os.getpid()),
-        rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        max_restarts=0,
+    `fsdp2` shares out parameters, gradients and optimizer state, in place: build the optimizer afterwards.
+    """
+    if world.size == 1:
+        return network
+    if strategy == "fsdp2":
+        # Logits may be a view, which is harmless as long as nothing is written into them.
+        warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
+        fully_shard(network, mesh=init_device_mesh(device.type, (world.size,)))
+        return network
+    return DistributedDataParallel(
+        network,
+        find_unused_parameters=strategy == "ddp_find_unused_parameters_true",
+        static_graph=options.static_graph,
+        gradient_as_bucket_view=options.gradient_as_bucket_view,
     )
-    try:
-        elastic_launch(config, sys.executable)("-m", "project", "hand", *arguments)
-    except ChildFailedError as error:
-        _, failure = error.get_first_failure()
-        return int(failure.exitcode)
-    return 0
+
+
+def gradients_stay_here(model: nn.Module, options: Distributed, keep: bool) -> AbstractContextManager[object]:
+    """Within a window, ranks add up their own gradients; its last backward adds up those of all ranks.
+
+    `fsdp2` adds up on every micro-batch, as under Lightning, unless the options say otherwise.
+    """
+    if isinstance(model, FSDPModule) and options.reduce_once_per_window:
+        model.set_requires_gradient_sync(not keep)
+    return model.no_sync() if keep and isinstance(model, DistributedDataParallel) else nullcontext()

@@ -12,20 +12,19 @@ from typing import Any
 
 import numpy
 import torch
-from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
+from torch import Tensor
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 from torch.utils.data import DataLoader
 
 from project.config import Trace
 from project.hand.checkpoint import BestAndLast
-from project.hand.distributed import ALONE, World
+from project.hand.distributed import ALONE, World, distributed
 from project.hand.early_stopping import EarlyStopping
 from project.hand.log import Log
 from project.hand.loop import Training, evaluate, train_epoch
 from project.hand.precision import forward_context, gradient_scaler, network_dtype, pick_device
 from project.hand.settings import Settings
-from project.report import Mistake, keep_worst
+from project.report import Mistake, keep_worst, worst_of
 from project.runs import new_run
 from project.task.batch import Batch
 from project.task.classifier import start_from
@@ -131,7 +130,7 @@ def validate(training: Training, loader: DataLoader[Example], num_batches: int, 
     run.world.share_buffers(run.network)
     counts = evaluate(run.network, batches, num_classes, run.device, run.autocast, look, run.world)
     found = figures(counts.confusion, counts.losses)
-    log.validated(found, counts, mistakes)
+    log.validated(found, counts, worst_of(run.world.gathered(mistakes)))
     run.trace.evaluation(run.epoch, run.step, found.logged("val"))
     return found
 
@@ -161,14 +160,16 @@ def prepare(settings: Settings, world: World = ALONE) -> tuple[Training, Data, l
         check_compiler()
         network.compile()
     network.to(device, network_dtype(precision))
+    model = distributed(network, trainer.strategy, settings.distributed, world, device)
     optimizer = recipe.build_optimizer(network)
     training = Training(
         recipe=recipe,
         plan=plan,
         device=device,
         network=network,
-        model=distributed(network, trainer.strategy, world),
+        model=model,
         world=world,
+        distributed=settings.distributed,
         optimizer=optimizer,
         lr_scheduler=recipe.build_lr_scheduler(optimizer, plan),
         scaler=gradient_scaler(precision, device),
@@ -181,13 +182,6 @@ def prepare(settings: Settings, world: World = ALONE) -> tuple[Training, Data, l
     if world.size > 1:
         torch.manual_seed(settings.seed + world.rank)  # dropout of its own in each rank
     return training, data, left_fresh
-
-
-def distributed(network: nn.Module, strategy: str, world: World) -> nn.Module:
-    """The network as it is called: between several ranks, backward adds up the gradients."""
-    if world.size == 1:
-        return network
-    return DistributedDataParallel(network, find_unused_parameters=strategy == "ddp_find_unused_parameters_true")
 
 
 def open_trace(folder: Path, config: Trace, training: Training) -> Tracer:

@@ -67,9 +67,8 @@ class Log:
         """At a logged optimizer step, write the interval since the last one; the loss is read off the device here."""
         run = self.training
         interval, run.interval = run.interval, Interval(run.interval.loss.new_zeros(()))
-        num_examples = int(run.world.total(interval.num_examples, run.device))
-        self.num_rows += num_examples
-        self.train_loss = float(run.world.added_up(interval.loss)) / num_examples
+        self.num_rows += interval.num_examples
+        self.train_loss = float(run.world.added_up(interval.loss)) / interval.num_examples
         assert interval.grad_norm is not None
         self._scalars(
             {"train/loss": self.train_loss, "train/grad_norm": float(interval.grad_norm), "train/lr": interval.lr}
@@ -92,7 +91,7 @@ class Log:
         """Write the hyperparameters beside the last validation's metrics, and mark the run as finished."""
         seconds = time.perf_counter() - self.start_seconds
         run = self.training
-        num_rows = self.num_rows + int(run.world.total(run.interval.num_examples, run.device))
+        num_rows = self.num_rows + run.interval.num_examples
         if self._writer is None or self.folder is None or checkpoints is None:
             return
         final = {} if figures is None else figures.logged("val")

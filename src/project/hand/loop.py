@@ -8,19 +8,20 @@ B: micro-batch size, T: tokens, C: classes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import islice
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from project.hand.distributed import ALONE, World
+from project.config import Distributed
+from project.hand.distributed import ALONE, World, gradients_stay_here
 from project.task.batch import Batch
 from project.task.objective import loss_counts, normalise, summed_loss
+from project.task.order import interleaved
 from project.task.plan import Plan
 from project.task.recipe import Recipe
 from project.trace import OFF, Tracer
@@ -31,7 +32,9 @@ class Interval:
     """What was trained since the last logged step; it stays on the device until it is logged."""
 
     loss: Tensor
+    """Sum over this rank's examples."""
     num_examples: int = 0
+    """Of all ranks."""
     grad_norm: Tensor | None = None
     """Of the step that is logged, before clipping."""
     lr: float = 0.0
@@ -47,8 +50,9 @@ class Training:
     device: torch.device
     network: nn.Module
     model: nn.Module
-    """The network as it is called: wrapped for DistributedDataParallel where there are several ranks."""
+    """The network as it is called: several ranks share it through DistributedDataParallel or `fully_shard`."""
     world: World
+    distributed: Distributed
     optimizer: Optimizer
     lr_scheduler: LRScheduler | None
     scaler: torch.amp.GradScaler
@@ -64,6 +68,7 @@ class Training:
     step: int = 0
     """Optimizer steps so far, skipped ones included."""
     num_window_examples: int = 0
+    """Of all ranks: the plan knows them, so no rank has to ask the others."""
     interval: Interval = field(init=False)
 
     def __post_init__(self) -> None:
@@ -88,7 +93,7 @@ def train_epoch(training: Training, batches: Iterable[Batch]) -> Iterator[int]:
         trace.micro_batch(run.epoch, micro_batch, run.step, ids=batch.index, inputs=batch)
 
         num_examples = plan.num_counted(micro_batch)
-        with gradients_stay_here(run.model, not plan.closes_window(micro_batch)):
+        with gradients_stay_here(run.model, run.distributed, keep=not plan.closes_window(micro_batch)):
             with run.autocast():
                 logits = run.model(batch.tokens, batch.lengths)  # (B, T) → (B, C)
                 if num_examples == 0:  # this rank has none left and only keeps the others company
@@ -103,9 +108,9 @@ def train_epoch(training: Training, batches: Iterable[Batch]) -> Iterator[int]:
             run.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]  # a sum: the window's examples add up
         trace.gradients("backward")
 
-        run.num_window_examples += num_examples
+        run.num_window_examples += plan.num_counted_together(micro_batch)
         run.interval.loss += loss.detach()
-        run.interval.num_examples += num_examples
+        run.interval.num_examples += plan.num_counted_together(micro_batch)
 
         if plan.closes_window(micro_batch):
             skipped = optimizer_step(run)
@@ -118,11 +123,6 @@ def train_epoch(training: Training, batches: Iterable[Batch]) -> Iterator[int]:
     run.epoch += 1
 
 
-def gradients_stay_here(model: nn.Module, keep: bool) -> AbstractContextManager[object]:
-    """Within a window, ranks add up their own gradients; its last backward adds up those of all ranks."""
-    return model.no_sync() if keep and isinstance(model, DistributedDataParallel) else nullcontext()
-
-
 def optimizer_step(training: Training) -> bool:
     """Unscale → normalise → clip → step → scaler update → zero_grad; returns whether the scaler skipped the step."""
     run, parameters, trace = training, training.parameters, training.trace
@@ -131,8 +131,7 @@ def optimizer_step(training: Training) -> bool:
     run.scaler.unscale_(run.optimizer)
     trace.gradients("unscale")
 
-    num_examples = run.world.total(run.num_window_examples, run.device)
-    normalise(parameters, num_examples / run.world.size)  # DistributedDataParallel took the mean over ranks
+    normalise(parameters, run.num_window_examples / run.world.size)  # backward took the mean over ranks
     trace.gradients("normalise")
     run.num_window_examples = 0
     run.step += 1
@@ -200,16 +199,17 @@ def predict(
     batches: Iterable[Batch],
     device: torch.device,
     autocast: Callable[[], AbstractContextManager[object]],
+    world: World = ALONE,
 ) -> Tensor:
-    """Class probabilities of all examples in their order, (N, C) float32, on the CPU."""
+    """Class probabilities of all examples in their order, (N, C) float32, on the CPU of every process."""
     network.eval()
     probabilities = []
     for batch in batches:
         batch = to_device(batch, device)
         with autocast():
             logits = network(batch.tokens, batch.lengths)
-            probabilities.append(logits.float().softmax(dim=1))
-    return torch.cat(probabilities).cpu()
+            probabilities.append(logits.float().softmax(dim=1)[batch.index >= 0])
+    return interleaved(world.gathered(torch.cat(probabilities).cpu()))
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:

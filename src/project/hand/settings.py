@@ -13,6 +13,7 @@ from jsonargparse import ArgumentParser, set_parsing_settings
 from project.config import (
     Checkpoint,
     DataConfig,
+    Distributed,
     EarlyStopping,
     Trace,
     add_shared_arguments,
@@ -38,6 +39,7 @@ class Settings:
     early_stopping: EarlyStopping
     checkpoint: Checkpoint
     trace: Trace
+    distributed: Distributed
     hyperparameters: dict[str, int | float | str]
     """What TensorBoard's hparams page shows."""
     ckpt_path: str | None
@@ -79,6 +81,7 @@ def read_settings(command: str, arguments: Sequence[str]) -> Settings:
         raise UserError("seed_everything: false leaves dropout to chance, and no two runs alike; give a number")
     refuse_other_keys({key: config.trainer.pop(key) for key in OTHER_KEYS})
     built = parser.instantiate(config)
+    built.distributed.check(built.trainer.strategy, built.trainer.accumulate_grad_batches)
     return Settings(
         seed=seed_of(config.seed_everything),
         trainer=built.trainer,
@@ -88,6 +91,7 @@ def read_settings(command: str, arguments: Sequence[str]) -> Settings:
         early_stopping=built.early_stopping,
         checkpoint=built.checkpoint,
         trace=built.trace,
+        distributed=built.distributed,
         hyperparameters=chosen,
         ckpt_path=config.get("ckpt_path"),
         output=config.get("output"),

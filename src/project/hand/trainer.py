@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import torch
 from jsonargparse.typing import NonNegativeFloat, PositiveInt
 
+from project.config import Strategy
 from project.errors import UserError
 from project.hand.distributed import World
 from project.task.plan import Plan
@@ -57,18 +57,12 @@ class TrainerConfig:
     """Show a progress bar where standard error is a terminal."""
     default_root_dir: str | None = None
     """Where runs go; null means runs/."""
-    strategy: Literal["auto", "ddp", "ddp_find_unused_parameters_true"] = "auto"
+    strategy: Strategy = "auto"
     """How several processes share the work; auto means ddp."""
     devices: PositiveInt | Literal["auto"] = "auto"
-    """Processes on this machine, one a device; auto: one for each GPU, or one. Evaluations take one in any case."""
-
-    @property
-    def num_processes(self) -> int:
-        """On this machine."""
-        if self.devices != "auto":
-            return int(self.devices)
-        takes_gpu = self.accelerator in ("auto", "cuda", "gpu")
-        return max(1, torch.cuda.device_count()) if takes_gpu else 1
+    """Processes on each machine, one a device; auto: one for each GPU, or one."""
+    num_nodes: PositiveInt = 1
+    """Machines; start the command on each with torchrun."""
 
     def plan(self, num_examples: int, batch_size: int, drop_last: bool, world: World) -> Plan:
         """The run's counts, with fast_dev_run and overfit_batches resolved as Lightning does."""
@@ -122,7 +116,6 @@ class TrainerConfig:
 # Trainer keys that this loop does not implement, each with the values under which it does what Lightning would do:
 # Lightning's own default first, then what the Lightning twin's commands set and a saved config.yaml therefore holds.
 OTHER_KEYS: dict[str, tuple[Any, ...]] = {
-    "num_nodes": (1,),
     "logger": (None,),
     "callbacks": (None,),
     "min_epochs": (None,),

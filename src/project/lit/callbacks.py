@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
+import torch
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import TensorBoardLogger
 
@@ -14,6 +15,7 @@ from project.lit.checkpoint import BestAndLast
 from project.lit.module import LitClassifier
 from project.report import (
     Mistake,
+    best_line,
     confusion_figure,
     epoch_line,
     fresh_line,
@@ -21,20 +23,26 @@ from project.report import (
     mistakes_table,
     terminal,
     training_line,
+    worst_of,
 )
 from project.runs import mark_finished, summary
 from project.task.batch import Batch
 
 
 class EpochLines(Callback):
-    """Prints one line per validation: where the run is, and its metrics."""
+    """Prints one line per validation: where the run is, and its metrics; and at the end what is best, and where.
 
-    def __init__(self) -> None:
-        self.console = terminal()
+    Args:
+        root: where runs go.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Say how much there is to do, and start the clock."""
         assert isinstance(pl_module, LitClassifier)
+        self.console = terminal()
         self.console.quiet = not trainer.is_global_zero
         self.console.print(training_line(pl_module.network, pl_module.plan))
         if pl_module.left_fresh:
@@ -58,6 +66,16 @@ class EpochLines(Callback):
                 time.perf_counter() - self.start_seconds,
             )
         )
+
+    def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """The best weights' metric, the run's folder, and how to look at it."""
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            if isinstance(callback, BestAndLast):
+                if callback.best_epoch >= 0:
+                    best = (callback.best, callback.config.monitor, callback.best_value, callback.best_epoch)
+                    self.console.print(best_line(*best))
+                self.console.print(f"run: {callback.last.parent.parent}")
+        self.console.print(f"look at it: make tensorboard, or tensorboard --logdir {self.root}")
 
 
 class TensorBoardPages(Callback):
@@ -85,6 +103,9 @@ class TensorBoardPages(Callback):
         """Write picture and page of this validation."""
         assert isinstance(pl_module, LitClassifier)
         mistakes, self.mistakes = self.mistakes, []
+        parts = [mistakes] * trainer.world_size
+        if trainer.world_size > 1:
+            torch.distributed.all_gather_object(parts, mistakes)
         if trainer.sanity_checking or not trainer.is_global_zero:
             return
         if not isinstance(logger := trainer.logger, TensorBoardLogger):
@@ -92,7 +113,7 @@ class TensorBoardPages(Callback):
         labels = [str(label) for label in pl_module.vocabulary.labels]
         figure = confusion_figure(pl_module.confusion_counts, labels)
         logger.experiment.add_figure("val/confusion", figure, trainer.global_step)
-        page = mistakes_table(mistakes, labels, pl_module.data.splits["val"].text)
+        page = mistakes_table(worst_of(parts), labels, pl_module.data.splits["val"].text)
         logger.experiment.add_text("val/misclassified", page, trainer.global_step)
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:

@@ -82,6 +82,9 @@ class NeutralCheckpointIO(CheckpointIO):
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         """Write the project's file; Lightning's own bookkeeping stays out of it."""
+        if "classifier" not in checkpoint:  # bare weights, by which ddp_spawn and ddp_fork hand them to their parent
+            write_checkpoint(path, checkpoint)
+            return
         best: dict[str, Any] = checkpoint.get("callbacks", {}).get(BestAndLast.__qualname__, {})
         content = {
             "state_dict": checkpoint["state_dict"],
@@ -96,6 +99,8 @@ class NeutralCheckpointIO(CheckpointIO):
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
         """Read the project's file, as the dictionary that Lightning expects."""
+        if Path(path).name == ".temp.ckpt":  # see `save_checkpoint`; nothing is done with them
+            return {}
         content: Mapping[str, Any] = read_checkpoint(path)
         return {
             "state_dict": content["state_dict"],

@@ -6,14 +6,11 @@ The parser is flat: one YAML serves every command here, and the hand-written twi
 
 from __future__ import annotations
 
-import logging
-import os
 import shutil
 import sys
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import lightning as L
 import torch
@@ -26,19 +23,23 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.precision import MixedPrecision
 from torch import Tensor
 
-from project.config import STRATEGIES, add_shared_arguments, check_launched, hyperparameters
+from project.config import Distributed, Strategy, add_shared_arguments, hyperparameters
 from project.errors import UserError
 from project.faults.command_line import check_arguments
+from project.launch import check_launched, is_main, is_rank, launch, num_processes
 from project.lit.callbacks import EpochLines, EvaluationClock, RunFolder, TensorBoardPages
 from project.lit.checkpoint import BestAndLast, NeutralCheckpointIO
 from project.lit.datamodule import JsonlDataModule
 from project.lit.module import LitClassifier
+from project.lit.quiet import quieten
+from project.lit.strategies import START_METHODS, build_strategy
 from project.lit.trace import TraceCallback
-from project.predictions import write_predictions
-from project.report import best_line, print_evaluation, terminal
+from project.predictions import refuse_standard_input, write_predictions
+from project.report import print_evaluation
 from project.runs import ROOT, new_run
 from project.saved import newest_best, with_saved_config
 from project.task.checkpoint import read_checkpoint
+from project.task.order import interleaved
 from project.task.recipe import network_from
 
 TRAINER_DEFAULTS = {
@@ -85,6 +86,24 @@ class Cli(LightningCLI):
         """Where runs go."""
         return Path(self.config.trainer.default_root_dir or ROOT)
 
+    def instantiate_classes(self) -> None:
+        """Build the parts, unless all that this process has to do is to start the command's ranks."""
+        trainer = self.config.trainer
+        if trainer.strategy not in get_args(Strategy):
+            known = ", ".join(get_args(Strategy))
+            raise UserError(f"trainer.strategy: {trainer.strategy!r} is not one that the twins share; take {known}")
+        Distributed(**vars(self.config.distributed)).check(trainer.strategy, trainer.accumulate_grad_batches)
+        self.num_local = num_processes(trainer.devices, trainer.accelerator)
+        check_launched(self.num_local, trainer.num_nodes)
+        starts_by_itself = self.command == "fit" and trainer.strategy in START_METHODS
+        self.only_launches = self.num_local > 1 and not is_rank() and not starts_by_itself
+        if not self.only_launches:
+            super().instantiate_classes()
+
+    def launch(self, arguments: Sequence[str]) -> int:
+        """Start the command's ranks; returns the exit code."""
+        return launch(self.num_local, [self.command, *arguments])
+
     def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
         """Add what the command needs from Lightning."""
         config = self.config_init.trainer
@@ -99,19 +118,13 @@ class Cli(LightningCLI):
         else:
             self.clock = EvaluationClock()
             kwargs |= {"logger": False, "callbacks": [*(config.callbacks or []), self.clock]}
-            kwargs |= {"strategy": "auto", "devices": 1, "num_nodes": 1}  # an evaluation reads every row in one process
         kwargs["enable_progress_bar"] = config.enable_progress_bar is not False and sys.stderr.isatty()
-        if config.strategy not in STRATEGIES:
-            self.discard_run()
-            known = ", ".join(STRATEGIES)
-            raise UserError(f"trainer.strategy: {config.strategy!r} is not one that the twins share; take {known}")
+        strategy = config.strategy if self.command == "fit" else "ddp"  # an evaluation has no gradients to share
+        options = self.config_init.distributed
+        kwargs["strategy"] = build_strategy(strategy, options, self.num_local * config.num_nodes)
+        self.model.distributed = options
         try:
-            if self.command == "fit":
-                check_launched(config.devices, config.num_nodes)
             trainer = super().instantiate_trainer(**kwargs)
-        except UserError:
-            self.discard_run()
-            raise
         except (MisconfigurationException, ModuleNotFoundError, ValueError) as error:
             self.discard_run()
             raise UserError(f"trainer: {' '.join(str(error).split())}") from error
@@ -122,14 +135,11 @@ class Cli(LightningCLI):
         if self.run is not None and self.run.exists() and not (self.run / "config.yaml").exists():
             shutil.rmtree(self.run)
 
-    def _num_counted(self, batch: Any, batch_idx: int) -> int:
-        return self.model.training_plan.num_counted(batch_idx)
-
     def _logger_and_callbacks(self) -> dict[str, Any]:
         config = self.config_init
         if config.trainer.fast_dev_run:  # a rehearsal leaves nothing behind
-            return {"logger": False, "callbacks": [*(config.trainer.callbacks or []), EpochLines()]}
-        self.run = new_run(self.root, config.name) if _is_main() else self.root / config.name / "of_the_main_process"
+            return {"logger": False, "callbacks": [*(config.trainer.callbacks or []), EpochLines(self.root)]}
+        self.run = new_run(self.root, config.name) if is_main() else self.root / config.name / "of_the_main_process"
         logger = config.trainer.logger
         if logger in (None, True):
             logger = TensorBoardLogger(self.root, name=config.name, version=self.run.name, default_hp_metric=False)
@@ -137,12 +147,12 @@ class Cli(LightningCLI):
         checkpoints = BestAndLast(self.run / "checkpoints", config.checkpoint)
         folder = RunFolder(self.run, self.parser.dump(self.config, skip_none=False), checkpoints)
         pages = TensorBoardPages(hyperparameters(self.config))
-        callbacks: list[Callback] = [EpochLines(), pages, checkpoints, folder]
+        callbacks: list[Callback] = [EpochLines(self.root), pages, checkpoints, folder]
         trace = self.config_init.trace
         if trace.level is not None:
             path = self.run / "trace.jsonl"
             tracing = {"level": trace.level, "tensors_at": trace.tensors_at}
-            callbacks.append(TraceCallback(path, "network", **tracing, count=self._num_counted))
+            callbacks.append(TraceCallback(path, "network", **tracing, count=self.model.num_counted))
         if config.early_stopping.patience is not None:
             callbacks.append(EarlyStoppingCallback(**vars(config.early_stopping), check_on_train_epoch_end=False))
         return {"logger": logger, "callbacks": [*(config.trainer.callbacks or []), *callbacks]}
@@ -150,12 +160,14 @@ class Cli(LightningCLI):
 
 def main(command: str, arguments: Sequence[str]) -> int:
     """Run one of the four commands; returns the exit code."""
-    _quieten()
+    quieten()
     return {"fit": _fit, "validate": _validate, "test": _test, "predict": _predict}[command](arguments)
 
 
 def _fit(arguments: Sequence[str]) -> int:
     cli = Cli("fit", arguments)
+    if cli.only_launches:
+        return cli.launch(arguments)
     cli.datamodule.tokenizer_from = cli.model.recipe.init_from
     try:
         cli.trainer.fit(cli.model, datamodule=cli.datamodule)
@@ -167,16 +179,6 @@ def _fit(arguments: Sequence[str]) -> int:
     except MisconfigurationException as error:
         cli.discard_run()
         raise UserError(f"trainer: {' '.join(str(error).split())}") from error
-    if not cli.trainer.is_global_zero:
-        return 0
-    console = terminal()
-    for callback in cli.trainer.callbacks:  # type: ignore[attr-defined]
-        if isinstance(callback, BestAndLast) and callback.best_epoch >= 0:
-            best = (callback.best, callback.config.monitor, callback.best_value, callback.best_epoch)
-            console.print(best_line(*best))
-    if cli.run is not None:
-        console.print(f"run: {cli.run}")
-    console.print(f"look at it: make tensorboard, or tensorboard --logdir {cli.root}")
     return 0
 
 
@@ -190,64 +192,60 @@ def _test(arguments: Sequence[str]) -> int:
 
 def _evaluate(command: str, arguments: Sequence[str]) -> int:
     cli, path = _cli_for_checkpoint(command, arguments)
+    if cli.only_launches:
+        return cli.launch([*arguments, f"--ckpt_path={path}"])
     run = cli.trainer.validate if command == "validate" else cli.trainer.test
     run(cli.model, datamodule=cli.datamodule, ckpt_path=path, verbose=False, weights_only=True)
     figures, seconds = cli.model.figures, cli.clock.seconds
     if figures is None:
         split = "val" if command == "validate" else "test"
         raise UserError(f"trainer.limit_{split}_batches: 0 leaves no row to evaluate")
-    labels = [str(label) for label in cli.model.vocabulary.labels]
-    print_evaluation(f"{command}: {path}", figures, labels, seconds)
+    if cli.trainer.is_global_zero:
+        labels = [str(label) for label in cli.model.vocabulary.labels]
+        print_evaluation(f"{command}: {path}", figures, labels, seconds)
     return 0
 
 
 def _predict(arguments: Sequence[str]) -> int:
-    found, cli = probabilities(arguments)
-    write_predictions(found, cli.model.vocabulary.labels, cli.config.output)
+    cli, path = _cli_for_checkpoint("predict", arguments)
+    if cli.only_launches:
+        refuse_standard_input(cli.config.data.predict_file, cli.num_local)
+        return cli.launch([*arguments, f"--ckpt_path={path}"])
+    found = _label(cli, path)
+    if cli.trainer.is_global_zero:
+        write_predictions(found, cli.model.vocabulary.labels, cli.config.output)
     return 0
 
 
-def probabilities(arguments: Sequence[str]) -> tuple[Tensor, Cli]:
+def probabilities(arguments: Sequence[str]) -> Tensor:
     """What `predict` computes: class probabilities in input order, (N, C) float32."""
-    cli, path = _cli_for_checkpoint("predict", arguments)
+    return _label(*_cli_for_checkpoint("predict", arguments))
+
+
+def _label(cli: Cli, path: Path) -> Tensor:
     batches: Any = cli.trainer.predict(cli.model, datamodule=cli.datamodule, ckpt_path=path, weights_only=True)
     if not batches:
         raise UserError("trainer.limit_predict_batches: 0 leaves no row to label")
-    return torch.cat(batches).cpu(), cli
+    mine = torch.cat(batches).cpu()
+    parts: list[Tensor] = [mine] * cli.trainer.world_size
+    if cli.trainer.world_size > 1:
+        torch.distributed.all_gather_object(parts, mine)
+    return interleaved(parts)
 
 
 def _cli_for_checkpoint(command: str, arguments: Sequence[str]) -> tuple[Cli, Path]:
     """The command's parts, with network and vocabulary as the checkpoint has them."""
     arguments, path = with_saved_config(arguments)
     cli = Cli(command, arguments)
-    path = cli.config.ckpt_path or path or newest_best(cli.root)
-    content = read_checkpoint(path)
-    cli.model.recipe.network = network_from(content["classifier"]["network"])
-    cli.datamodule.rows.take_vocabulary(content)
-    return cli, Path(path)
+    path = Path(cli.config.ckpt_path or path or newest_best(cli.root))
+    if not cli.only_launches:
+        content = read_checkpoint(path)
+        cli.model.recipe.network = network_from(content["classifier"]["network"])
+        cli.datamodule.rows.take_vocabulary(content)
+    return cli, path
 
 
 def _runs_on_cpu(accelerator: str) -> bool:
     if accelerator == "auto":
         return not (torch.cuda.is_available() or torch.backends.mps.is_available())
     return accelerator == "cpu"
-
-
-def _is_main() -> bool:
-    """Whether this process was started by a person and not, as another rank, by a launcher."""
-    return all(os.environ.get(name, "0") == "0" for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
-
-
-def _quieten() -> None:
-    """Leave out what Lightning says of its own products and of things that are meant here."""
-    for name in ("lightning.pytorch", "lightning.fabric"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    for message in (
-        ".*does not have many workers",  # rows are memory-mapped: a batch costs less than handing it over
-        ".*recommended to use `self.log.*sync_dist=True",  # the counts behind the metrics are added up already
-        ".*callbacks used to create the checkpoint need to be provided",  # an evaluation needs no BestAndLast
-        ".*using a custom batch sampler `OrderedBatches` for prediction",  # it returns every row once
-        ".*is smaller than the logging interval",  # the last step is logged in any case
-        ".*LeafSpec.* is deprecated",  # Lightning 2.6.6 on torch 2.13
-    ):
-        warnings.filterwarnings("ignore", message=message)

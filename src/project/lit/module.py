@@ -13,10 +13,12 @@ import lightning as L
 import torch
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.optim import Optimizer
 from torchmetrics import Metric
 from torchmetrics.classification import MulticlassConfusionMatrix
 
+from project.config import Distributed
 from project.task.batch import Batch
 from project.task.checkpoint import describe
 from project.task.classifier import start_from
@@ -36,6 +38,7 @@ class LitClassifier(L.LightningModule):
         super().__init__()
         self.recipe = Recipe(**recipe)
         self.class_weights: Tensor | None = None  # no buffer: bf16-true would round it
+        self.distributed = Distributed()
         self.left_fresh: list[str] = []
         """Names of the weights that `init_from` could not give, since the labels differ."""
         self.figures: Figures | None = None
@@ -58,6 +61,8 @@ class LitClassifier(L.LightningModule):
         if self.recipe.compile:
             check_compiler()
             self.network.compile()
+        if self.device_mesh is not None and self.trainer.training:  # under fsdp2
+            fully_shard(self.network, mesh=self.device_mesh["data_parallel"])
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """The recipe's optimizer and scheduler; the number of steps is the plan's."""
@@ -117,7 +122,7 @@ class LitClassifier(L.LightningModule):
         self.total_steps = self.training_plan.total_steps
         if self.class_weights is not None:
             self.class_weights = self.class_weights.to(self.device)
-        self.num_window_examples = 0
+        self.num_window_examples = 0  # of all ranks, which the plan knows
         self.num_interval_examples = 0
         self.interval_loss = torch.zeros((), device=self.device)
         self.step_scalars: dict[str, float] = {}
@@ -126,28 +131,41 @@ class LitClassifier(L.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Forward and summed loss, () float32; autocast, where set, covers both."""
+        if self.distributed.reduce_once_per_window:
+            assert isinstance(self.network, FSDPModule)
+            self.network.set_requires_gradient_sync(self.training_plan.closes_window(batch_idx))
         logits, labels = self.network(batch.tokens, batch.lengths), batch.labels
-        num_examples = self.training_plan.num_counted(batch_idx)
-        if num_examples == 0:  # this rank has none left and only keeps the others company
+        if self.num_counted(batch, batch_idx) == 0:  # this rank has none left and only keeps the others company
             logits, labels = logits[:0], labels[:0]
         self.loss_sum = summed_loss(
             logits, labels, label_smoothing=self.recipe.label_smoothing, class_weights=self.class_weights
         )
-        self.num_window_examples += num_examples
-        self.num_interval_examples += num_examples
+        num_together = self.training_plan.num_counted_together(batch_idx)
+        self.num_window_examples += num_together
+        self.num_interval_examples += num_together
         self.interval_loss += self.loss_sum.detach()
         return self.loss_sum
 
+    def num_counted(self, batch: Batch, batch_idx: int) -> int:
+        """Examples of this rank's micro-batch that count; 0 where a row only stands in."""
+        return self.training_plan.num_counted(batch_idx)
+
     def backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
-        """Backward from the undivided sum: `loss` was divided by N, and (1/N)·N is not 1 for every N (issue 19987)."""
-        undivided = self.loss_sum if self.scaler is None else self.scaler.scale(self.loss_sum)
+        """Backward from the undivided sum: `loss` was divided by N, and (1/N)·N is not 1 for every N (issue 19987).
+
+        Where N is 1, from `loss` itself: it went through DistributedDataParallel, whose static graph adds the first
+        step's gradients up in that tensor's backward pass.
+        """
+        if self.trainer.accumulate_grad_batches == 1:
+            undivided = loss
+        else:
+            undivided = self.loss_sum if self.scaler is None else self.scaler.scale(self.loss_sum)
         undivided.backward(*args, **kwargs)  # type: ignore[no-untyped-call]
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
         """Gradients are complete and unscaled here, and not clipped yet (issue 18669): normalise them."""
-        num_examples = self.total(self.num_window_examples)
-        # DistributedDataParallel took the mean over ranks.
-        normalise(self.network.parameters(), num_examples / self.trainer.world_size)
+        # Examples of all ranks, and backward took the mean over ranks.
+        normalise(self.network.parameters(), self.num_window_examples / self.trainer.world_size)
         self.num_window_examples = 0
         self.scale = self.scaler.get_scale() if self.scaler is not None else 1.0
         log_every_n_steps: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
@@ -171,19 +189,12 @@ class LitClassifier(L.LightningModule):
         if not self.step_scalars:
             return
         loss = float(self.trainer.strategy.reduce(self.interval_loss, reduce_op="sum"))
-        loss /= self.total(self.num_interval_examples)
+        loss /= self.num_interval_examples
         self.log("train/loss", loss, prog_bar=True, logger=False, batch_size=1)
         self.log_at_step({"train/loss": loss, **self.step_scalars})
         self.interval_loss.zero_()
         self.num_interval_examples = 0
         self.step_scalars = {}
-
-    def total(self, number: float) -> float:
-        """The sum of a number over all ranks."""
-        if self.trainer.world_size == 1:
-            return number
-        tensor = torch.tensor(float(number), dtype=torch.float64, device=self.device)
-        return float(self.trainer.strategy.reduce(tensor, reduce_op="sum"))
 
     def log_at_step(self, scalars: dict[str, float]) -> None:
         """Send scalars to the loggers. Not through `self.log`: its x-axis counts batches, not optimizer steps."""
@@ -239,7 +250,7 @@ class LitClassifier(L.LightningModule):
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Class probabilities, (B, C) float32."""
         logits: Tensor = self.network(batch.tokens, batch.lengths)
-        return logits.float().softmax(dim=1)
+        return logits.float().softmax(dim=1)[batch.index >= 0]
 
     # Checkpoints hold what both twins write: the network's own keys, and plain data that describe the classifier.
 

@@ -7,7 +7,6 @@ module is that process.
 from __future__ import annotations
 
 import importlib
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -18,15 +17,14 @@ import torch
 import yaml
 
 from project.errors import UserError
+from project.launch import is_main, is_rank
 from project.parity.quantities import LAST, PREDICTIONS
+from project.saved import ALONE
 
 Twin = Literal["hand", "lit"]
 
 NAMES: dict[Twin, str] = {"hand": "hand", "lit": "Lightning"}
 """What a report calls them."""
-
-OF_RANKS = ("RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""Environment variables by which a launcher tells a process that it is one of several."""
 
 MAINS: dict[Twin, tuple[str, tuple[str, ...]]] = {
     "hand": ("project.hand.cli", ()),
@@ -74,25 +72,24 @@ def run(twin: Twin, folder: Path, arguments: Sequence[str]) -> Path:
     if code:
         raise UserError(f"training ended with code {code}; its own words stand in its log")
     found = newest_run(folder, twin)
-    is_main = os.environ.get("LOCAL_RANK", "0") == "0"  # another rank is this same program, started by Lightning
-    if is_main and torch.distributed.is_initialized():  # no evaluation by itself in a process that is one of several
-        alone = {name: value for name, value in os.environ.items() if name not in OF_RANKS}
-        command = [sys.executable, "-m", "project.parity.twins", twin, str(found)]
-        subprocess.run(command, env=alone, check=True)
-    elif is_main:
-        label_test_rows(twin, found)
+    label_test_rows(twin, found)
     return found
 
 
 def label_test_rows(twin: Twin, found: Path) -> None:
-    """Save the class probabilities of the test rows by the last weights of a run, if it names such rows."""
+    """Save the class probabilities of the test rows by the last weights of a run, if it names such rows.
+
+    Where this process is one of several ranks, all of them share the work, and the first saves.
+    """
     saved = found / "config.yaml"
     test_file = yaml.safe_load(saved.read_text(encoding="utf-8"))["data"]["test_file"]
     if test_file is not None:
         module = importlib.import_module(MAINS[twin][0])
-        given = [f"--config={saved}", f"--ckpt_path={found / LAST}", f"--data.predict_file={test_file}"]
-        probabilities, *_ = module.probabilities(given)
-        torch.save(probabilities, found / PREDICTIONS)
+        processes = () if is_rank() else ALONE
+        given = [f"--config={saved}", *processes, f"--ckpt_path={found / LAST}", f"--data.predict_file={test_file}"]
+        probabilities = module.probabilities(given)
+        if is_main():
+            torch.save(probabilities, found / PREDICTIONS)
 
 
 def newest_run(folder: Path, twin: Twin) -> Path:
@@ -112,10 +109,7 @@ def newest_run(folder: Path, twin: Twin) -> Path:
 if __name__ == "__main__":
     twin: Twin = "hand" if sys.argv[1] == "hand" else "lit"
     try:
-        if len(sys.argv) == 3:
-            label_test_rows(twin, Path(sys.argv[2]))
-        else:
-            run(twin, Path(sys.argv[2]), sys.argv[3:])
+        run(twin, Path(sys.argv[2]), sys.argv[3:])
     except UserError as error:
         print(f"error: {error}")
         sys.exit(2)

@@ -82,6 +82,7 @@ class Data:
                 rank=rank,
                 world_size=world_size,
                 drop_last=self.config.drop_last and training,
+                lengths=torch.from_numpy(dataset.num_tokens_of) if self.config.group_by_length and training else None,
             ),
             collate_fn=collate,
             num_workers=self.config.num_workers,

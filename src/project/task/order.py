@@ -7,14 +7,19 @@ slice. So the ranks' examples, interleaved, are the one-process order, and a res
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 
 def epoch_order(num_examples: int, seed: int, epoch: int) -> Tensor:
-    """The order in which epoch `epoch` visits the examples, (num_examples,) int64.
+    """The order in which epoch `epoch` visits the examples, (num_examples,) int64."""
+    return torch.randperm(num_examples, generator=epoch_generator(seed, epoch))
+
+
+def epoch_generator(seed: int, epoch: int) -> torch.Generator:
+    """A generator for one epoch alone.
 
     Seed and epoch are mixed by the multiplier and finaliser of SplitMix64 (Steele, Lea and Flood 2014), so that
     neighbouring seeds and epochs share nothing.
@@ -23,8 +28,32 @@ def epoch_order(num_examples: int, seed: int, epoch: int) -> Tensor:
     state = (seed * 0x9E3779B97F4A7C15 + epoch + 1) * 0x9E3779B97F4A7C15 & mask
     state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & mask
     state = (state ^ state >> 27) * 0x94D049BB133111EB & mask
-    generator = torch.Generator().manual_seed((state ^ state >> 31) & (2**63 - 1))
-    return torch.randperm(num_examples, generator=generator)
+    return torch.Generator().manual_seed((state ^ state >> 31) & (2**63 - 1))
+
+
+CHUNK = 50
+"""Global batches among which examples are sorted by length: enough for batches of like lengths, few enough to mix."""
+
+
+def grouped_by_length(order: Tensor, lengths: Tensor, global_batch_size: int, generator: torch.Generator) -> Tensor:
+    """The order with examples of like length together, (N,) int64: it saves padding.
+
+    Each stretch of `CHUNK` global batches is sorted by length, and its batches are then shuffled; a last one that is
+    not full stays last.
+
+    Args:
+        order: (N,) int64, the examples that are visited.
+        lengths: tokens of each example of the dataset, int64.
+        global_batch_size: examples of all ranks' micro-batches together.
+        generator: of the epoch, which the batches are shuffled with.
+    """
+    parts = []
+    for chunk in torch.split(order, CHUNK * global_batch_size):
+        batches = torch.split(chunk[lengths[chunk].argsort(stable=True)], global_batch_size)
+        num_full = len(chunk) // global_batch_size
+        parts += [batches[place] for place in torch.randperm(num_full, generator=generator)]
+        parts += batches[num_full:]
+    return torch.cat(parts)
 
 
 def stand_in(index: int) -> int:
@@ -33,6 +62,14 @@ def stand_in(index: int) -> int:
     Such a row is real, and its index is negative: -1 - index.
     """
     return -1 - index
+
+
+def interleaved(parts: Sequence[Tensor]) -> Tensor:
+    """The rows of all in the file's order, (N, …), from each rank's share of them, which is every n-th row."""
+    whole = parts[0].new_empty(sum(map(len, parts)), *parts[0].shape[1:])
+    for rank, part in enumerate(parts):
+        whole[rank :: len(parts)] = part
+    return whole
 
 
 class OrderedBatches:
@@ -48,6 +85,7 @@ class OrderedBatches:
         rank: this process, 0 <= rank < world_size.
         world_size: number of processes that share each micro-batch.
         drop_last: leave out an epoch's last micro-batch where it is not full on every rank.
+        lengths: tokens of each example, (num_examples,) int64, where examples of like length are to come together.
     """
 
     def __init__(
@@ -59,6 +97,7 @@ class OrderedBatches:
         rank: int = 0,
         world_size: int = 1,
         drop_last: bool = False,
+        lengths: Tensor | None = None,
     ) -> None:
         self.num_examples = num_examples
         # No attribute `drop_last`: Lightning takes an object with that and `batch_size` for torch's BatchSampler and
@@ -68,6 +107,7 @@ class OrderedBatches:
         self.seed = seed
         self.rank = rank
         self.world_size = world_size
+        self.lengths = lengths
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -86,8 +126,11 @@ class OrderedBatches:
         if self.seed is None:
             order = torch.arange(self.num_examples)
         else:
-            order = epoch_order(self.num_examples, self.seed, self.epoch)
+            order = epoch_order(self.num_examples, self.seed, self.epoch)[: self.num_visited]
         global_batch_size = self.batch_size * self.world_size
+        if self.seed is not None and self.lengths is not None:
+            generator = epoch_generator(self.seed, self.epoch)
+            order = grouped_by_length(order, self.lengths, global_batch_size, generator)
         for start in range(0, self.num_visited, global_batch_size):
             together = order[start : start + global_batch_size]
             mine = together[self.rank :: self.world_size].tolist()

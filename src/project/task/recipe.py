@@ -24,6 +24,7 @@ from project.errors import UserError
 from project.task.objective import balanced_weights
 from project.task.plan import Plan
 from project.task.rows import Label
+from project.task.sharding import class_of
 
 
 @dataclass
@@ -154,7 +155,8 @@ def describe_network(factory: Callable[[int, int], nn.Module], network: nn.Modul
                 f"model.network.init_args.{name}: a {type(value).__name__} cannot be stored in a checkpoint; "
                 "take numbers, strings, lists or mappings and build the object inside the network"
             )
-    return {"class_path": f"{type(network).__module__}.{type(network).__qualname__}", "init_args": init_args}
+    its_class = class_of(network)
+    return {"class_path": f"{its_class.__module__}.{its_class.__qualname__}", "init_args": init_args}
 
 
 def network_from(description: Mapping[str, Any]) -> Callable[[int, int], nn.Module]:

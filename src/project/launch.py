@@ -1,0 +1,162 @@
+"""Starts a command's ranks on this machine, by torch's elastic launcher, and says which of them failed first.
+
+torchrun is the same launcher with a command line of its own. Each rank learns from environment variables who it is.
+Lightning's own launcher of `ddp` is not used: a rank that fails there leaves its error between those of the others.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch.distributed.elastic.multiprocessing.api import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure, get_error_handler
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from project.errors import UserError
+
+StartMethod = Literal["popen", "spawn", "fork"]
+
+RUN_ID = "twinloop-"
+"""How the run ids of this launcher begin; those of torchrun do not."""
+
+
+def is_rank() -> bool:
+    """Whether torchrun, or `launch`, started this process."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def is_main() -> bool:
+    """Whether this process logs, prints and saves for all."""
+    return not is_rank() or os.environ["RANK"] == "0"
+
+
+def num_processes(devices: Any, accelerator: str) -> int:
+    """How many processes this machine is to run, by `trainer.devices`: a number, a list of devices, or auto.
+
+    Raises:
+        UserError: where it is none of these.
+    """
+    if devices == "auto":
+        takes_gpu = accelerator in ("auto", "cuda", "gpu")
+        return max(1, torch.cuda.device_count()) if takes_gpu else 1
+    if isinstance(devices, list) and devices:
+        return len(devices)
+    if str(devices).isdecimal() and int(devices) > 0:
+        return int(devices)
+    raise UserError(f"trainer.devices: {devices!r}; take auto, or the number of processes on each machine")
+
+
+def check_launched(num_local: int, num_nodes: int) -> None:
+    """Hold what was started against what the configuration says.
+
+    Raises:
+        UserError: where the numbers of processes differ, or several machines are asked for without torchrun.
+    """
+    wanted = num_local * num_nodes
+    if is_rank():
+        started = int(os.environ["WORLD_SIZE"])
+        if started != wanted:
+            raise UserError(
+                f"trainer.devices: {num_local} on each of {num_nodes} machines makes {wanted} processes, but torchrun "
+                f"started {started}; give both the same number"
+            )
+    elif num_nodes > 1:
+        raise UserError(
+            f"trainer.num_nodes: {num_nodes} machines need a launcher on each; start the command there with "
+            f"torchrun --nnodes {num_nodes} --nproc-per-node {num_local} -m project (docs/nodes.md)"
+        )
+
+
+def launch(num_local: int, command: Sequence[str], start_method: StartMethod = "popen") -> int:
+    """Start `python -m project COMMAND` in several processes of this machine; returns the exit code.
+
+    Args:
+        num_local: how many.
+        command: what follows `python -m project`.
+        start_method: popen runs the command line once for each; spawn and fork start Python functions.
+    """
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith("torch.distributed.elastic"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # `report_first` says it in fewer words
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // num_local)))
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=num_local,
+        run_id=f"{RUN_ID}{os.getpid()}",
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        local_addr="localhost",
+        max_restarts=0,
+        start_method="spawn" if start_method == "popen" else start_method,
+    )
+    try:
+        if start_method == "popen":
+            elastic_launch(config, sys.executable)("-m", "project", *command)
+        else:
+            elastic_launch(config, run_rank)(*command)
+    except ChildFailedError as error:
+        return report_first(error)
+    except SignalException as error:
+        return 128 + int(error.sigval)
+    return 0
+
+
+def run_rank(*command: str) -> None:
+    """What a process that was started as a function does."""
+    from project.__main__ import main
+
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))  # a forked process has its parent's number
+    if code := main(command):
+        sys.exit(code)
+
+
+def record(error: Exception) -> bool:
+    """Tell the launcher, torchrun as well, what ended this rank; whether that is enough and nothing need be printed."""
+    if not is_rank():
+        return False
+    get_error_handler().record_exception(error)
+    return os.environ["TORCHELASTIC_RUN_ID"].startswith(RUN_ID)
+
+
+def report_first(error: ChildFailedError) -> int:
+    """Print the error of the rank that failed first, as the last thing that is seen; returns its exit code."""
+    rank, failure = min(error.failures.items(), key=lambda found: _when(found[1]))
+    if failure.exitcode < 0:
+        name = signal.Signals(-failure.exitcode).name
+        hint = ", perhaps for want of memory" if name == "SIGKILL" else ""
+        print(f"error: rank {rank} was ended by {name} from outside{hint}; all ranks were stopped", file=sys.stderr)
+        return 128 - failure.exitcode
+    file = Path(failure.error_file)
+    if not file.is_file():  # it ended itself, and said why if it had anything to say
+        return failure.exitcode
+    said = json.loads(file.read_text(encoding="utf-8"))["message"]
+    message = said["message"].strip()
+    if failure.exitcode == 2:  # meant for users; without the name of its class
+        print(f"error: {message.partition(': ')[2]}", file=sys.stderr)
+        return 2
+    hint = ""
+    if "timed out" in message.lower():
+        hint = "; another rank hangs, or takes longer than distributed.timeout_seconds"
+    print(said["extraInfo"]["py_callstack"].rstrip(), file=sys.stderr)
+    print(f"error: rank {rank} failed first: {message}{hint}", file=sys.stderr)
+    return failure.exitcode
+
+
+def _when(failure: ProcessFailure) -> tuple[int, int]:
+    """Orders failures: who was killed from outside, then by the time of the error, then whom the launcher stopped.
+
+    Time is in nanoseconds: the launcher's own stamps are in whole seconds, and the others fail soon after the first.
+    """
+    if failure.exitcode < 0:
+        return (2 if -failure.exitcode == signal.SIGTERM else 0), 0
+    file = Path(failure.error_file)
+    return 1, file.stat().st_mtime_ns if file.is_file() else 2**63

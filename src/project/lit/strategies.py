@@ -1,0 +1,63 @@
+"""Lightning's strategies by the names that the twins share, with the options of the `distributed` group."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Literal
+
+from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, Strategy
+from torch.optim import Optimizer
+
+from project.config import Distributed
+from project.launch import is_rank
+from project.lit.quiet import quieten
+from project.task.sharding import whole
+
+START_METHODS: dict[str, Literal["spawn", "fork"]] = {"ddp_spawn": "spawn", "ddp_fork": "fork"}
+
+
+def build_strategy(name: str, options: Distributed, num_ranks: int) -> Strategy | str:
+    """The strategy for so many processes, on all machines together."""
+    if num_ranks == 1:
+        return "auto"
+    timeout = timedelta(seconds=options.timeout_seconds)
+    if name == "fsdp2":
+        return Fsdp2(num_ranks, timeout)
+    return Ddp(
+        timeout=timeout,
+        start_method="popen" if is_rank() else START_METHODS.get(name, "popen"),
+        find_unused_parameters=name == "ddp_find_unused_parameters_true",
+        static_graph=options.static_graph,
+        gradient_as_bucket_view=options.gradient_as_bucket_view,
+    )
+
+
+class Ddp(DDPStrategy):
+    """DDP whose ranks are quiet, also those that `ddp_spawn` starts with a fresh interpreter."""
+
+    def setup_environment(self) -> None:
+        """Join the other ranks."""
+        quieten()
+        super().setup_environment()
+
+
+class Fsdp2(ModelParallelStrategy):
+    """FSDP2 over all ranks, whose checkpoints hold whole tensors under torch's usual keys.
+
+    `LitClassifier.configure_model` calls `fully_shard`. Lightning's own way of saving numbers the optimizer's
+    parameters by their order in the module, not by that in the optimizer, as every other optimizer state dict does.
+    """
+
+    def __init__(self, num_ranks: int, timeout: timedelta) -> None:
+        super().__init__(num_ranks, 1, save_distributed_checkpoint=False, timeout=timeout)
+
+    def lightning_module_state_dict(self) -> dict[str, Any]:
+        """Whole weights and buffers, on every rank."""
+        assert self.lightning_module is not None
+        state: dict[str, Any] = whole(self.lightning_module.state_dict())
+        return state
+
+    def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
+        """The optimizer's state dict with whole tensors, on every rank."""
+        state: dict[str, Any] = whole(optimizer.state_dict())
+        return state

@@ -1,0 +1,47 @@
+"""The twins are equal in every bit between several processes: a selection of the distributed cells of `make parity`."""
+
+from __future__ import annotations
+
+import pytest
+
+from parity_matrix import Cell
+from parity_ranks import COMPILE, OTHERS, STARTING, STRATEGIES, allowed, corpus_arguments, product, run_all
+
+AXES = ("strategy", "ranks", "precision", "accumulation", "clipping")
+CELLS: list[Cell] = [
+    dict(zip(AXES, values, strict=True))
+    for values in (
+        ("ddp", "2", "16-mixed", "3", "norm"),
+        ("ddp, unused parameters", "2", "bf16-mixed", "1", "value"),
+        ("ddp, static graph", "2", "32-true", "1", "norm"),
+        ("fsdp2", "2", "16-mixed", "3", "norm"),
+        ("fsdp2, reduced once", "2", "32-true", "3", "value"),
+        ("ddp, bucket views", "3", "bf16-mixed", "3", "none"),
+        ("fsdp2", "3", "bf16-mixed", "3", "value"),
+        ("ddp_spawn", "2", "32-true", "3", "norm"),
+        ("ddp_fork", "2", "bf16-mixed", "1", "none"),
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def faults(tmp_path_factory: pytest.TempPathFactory) -> list[str | None]:
+    folder = tmp_path_factory.mktemp("cells")
+    return run_all(folder, CELLS, corpus_arguments(folder))
+
+
+@pytest.mark.parametrize("number", range(len(CELLS)), ids=[", ".join(cell.values()) for cell in CELLS])
+def test_cell_is_equal(number: int, faults: list[str | None]) -> None:
+    assert faults[number] is None
+
+
+def test_the_selection_meets_every_value() -> None:
+    met = {(axis, value) for cell in CELLS for axis, value in cell.items()}
+    axes = {"strategy": [*STRATEGIES, *STARTING], **OTHERS}
+    assert met == {(axis, value) for axis, values in axes.items() for value in values}
+    assert set(COMPILE) == {"off", "on"}
+
+
+def test_the_product_is_full_but_for_what_torch_refuses() -> None:
+    assert len(product()) == len({tuple(cell.values()) for cell in product()}) == 11 * 18
+    assert all(allowed(cell) for cell in product())
