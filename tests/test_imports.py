@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 # Which rooms a room may import, beside itself. A room is a folder, or a file right under project/.
 FOUNDATION = {"errors", "spelling", "trace", "runs"}
 CONFIG = {"config", "faults"}
-TWIN = {"task", *FOUNDATION, *CONFIG, "saved", "report", "predictions"}
+TWIN = {"task", *FOUNDATION, *CONFIG, "saved", "report", "predictions", "launch"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "spelling": set(),
@@ -27,6 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "saved": {"task", *FOUNDATION, *CONFIG},
     "report": {"task", *FOUNDATION},
     "predictions": {"task", *FOUNDATION},
+    "launch": {"errors"},
     "hand": TWIN,
     "lit": TWIN,
     "parity": {"hand", "lit", *TWIN},

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import runpy
 import signal
 import sys
 from collections.abc import Sequence
@@ -111,12 +112,10 @@ def launch(num_local: int, command: Sequence[str], start_method: StartMethod = "
 
 
 def run_rank(*command: str) -> None:
-    """What a process that was started as a function does."""
-    from project.__main__ import main
-
+    """What a process that was started as a function does: `python -m project COMMAND`."""
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))  # a forked process has its parent's number
-    if code := main(command):
-        sys.exit(code)
+    sys.argv[1:] = command
+    runpy.run_module("project", run_name="__main__")
 
 
 def record(error: Exception) -> bool:

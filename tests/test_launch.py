@@ -1,0 +1,84 @@
+"""Which rank failed first, and how many ranks there are to be."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+
+from project.errors import UserError
+from project.launch import check_launched, num_processes, report_first
+
+
+def failure(folder: Path, rank: int, exitcode: int = 1, message: str = "", at: int = 0) -> ProcessFailure:
+    """A rank's end; one with a message has left an error file, at so many nanoseconds."""
+    file = folder / f"{rank}.json"
+    if message:
+        extra = {"py_callstack": f"Traceback of rank {rank}", "timestamp": "7"}
+        file.write_text(json.dumps({"message": {"message": message, "extraInfo": extra}}))
+        os.utime(file, ns=(at, at))
+    return ProcessFailure(local_rank=rank, pid=rank, exitcode=exitcode, error_file=str(file))
+
+
+def reported(failures: list[ProcessFailure], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    code = report_first(ChildFailedError("project", {found.local_rank: found for found in failures}))
+    return code, capsys.readouterr().err
+
+
+def test_the_earliest_error_is_told_last_and_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All within one second, by which the launcher itself could not tell them apart."""
+    failures = [
+        failure(tmp_path, 0, message="RuntimeError: Connection closed by peer", at=2_500),
+        failure(tmp_path, 1, message="ValueError: wrong", at=2_400),
+        failure(tmp_path, 2, exitcode=-signal.SIGTERM),
+    ]
+    code, said = reported(failures, capsys)
+    assert code == 1
+    assert said.splitlines() == ["Traceback of rank 1", "error: rank 1 failed first: ValueError: wrong"]
+
+
+def test_a_rank_that_was_killed_comes_before_those_that_missed_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failures = [
+        failure(tmp_path, 0, message="RuntimeError: Connection closed by peer", at=1),
+        failure(tmp_path, 1, exitcode=-signal.SIGKILL),
+    ]
+    code, said = reported(failures, capsys)
+    assert code == 137
+    assert said.startswith("error: rank 1 was ended by SIGKILL from outside")
+
+
+def test_what_the_user_can_mend_is_told_without_its_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    failures = [failure(tmp_path, rank, exitcode=2, message="DataError: a.jsonl:2: wrong: 7") for rank in range(2)]
+    assert reported(failures, capsys) == (2, "error: a.jsonl:2: wrong: 7\n")
+
+
+def test_an_end_without_an_error_keeps_its_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert reported([failure(tmp_path, 1, exitcode=7)], capsys) == (7, "")
+
+
+@pytest.mark.parametrize(("devices", "number"), [(3, 3), ("2", 2), ([0, 2], 2), ("auto", 1)])
+def test_devices_are_counted(devices: object, number: int) -> None:
+    assert num_processes(devices, "cpu") == number
+
+
+@pytest.mark.parametrize("devices", [0, -1, "0,1", [], "two"])
+def test_other_devices_are_refused(devices: object) -> None:
+    with pytest.raises(UserError, match=r"^trainer\.devices: "):
+        num_processes(devices, "cpu")
+
+
+def test_what_torchrun_started_must_be_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_launched(2, 1)
+    with pytest.raises(UserError, match="2 machines need a launcher on each"):
+        check_launched(2, 2)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "7")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    check_launched(2, 2)
+    with pytest.raises(UserError, match="makes 6 processes, but torchrun started 4"):
+        check_launched(3, 2)
