@@ -4,6 +4,7 @@ import copy
 import pickle
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from project.task.network import Head, Pooling, Residual, TextCNN, Transformer
+from project.task.network import Committee, Head, Pooling, Residual, TextCNN, Transformer
 from project.task.network.blocks import TILE, TokenDropout
 
 NUM_TOKENS, NUM_CLASSES = 300, 5
@@ -21,6 +22,7 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "pooling": partial(Pooling, num_ngrams=3, ngram_buckets=1_000),
     "textcnn": partial(TextCNN, dim=32, widths=(1, 2, 3, 5), num_filters=16),
     "transformer": partial(Transformer, dim=32),
+    "committee": partial(Committee, bag_buckets=1_000, dim=32, widths=(1, 2, 3, 5), num_filters=16),
 }
 
 
@@ -217,10 +219,10 @@ def test_word_order_matters(name: str) -> None:
 def test_padding_row_stays_zero(build: Callable[..., nn.Module]) -> None:
     network = build(dropout=0.0, token_dropout=0.3)
     optimizer = torch.optim.AdamW(network.parameters(), lr=0.1, weight_decay=0.1)
-    tokens, counts = random_batch([6, 1, 3])
+    tokens, counts = random_batch([6, 2, 3, 7, 5, 2, 4, 3])
     for _ in range(3):
         optimizer.zero_grad()
-        torch.autograd.backward(F.cross_entropy(network(tokens, counts), torch.tensor([0, 1, 2])))
+        torch.autograd.backward(F.cross_entropy(network(tokens, counts), torch.arange(8) % NUM_CLASSES))
         optimizer.step()
     tables = [module for module in network.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
     assert tables
@@ -372,3 +374,49 @@ def test_senseless_arguments_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         network(NUM_TOKENS, NUM_CLASSES, **init_args)
+
+
+# Committee
+
+
+def test_the_committee_deals_each_row_to_one_member_and_keeps_their_order() -> None:
+    """Members that answer with a number of their own: every row has one of them, in equal shares, at random."""
+
+    class Constant(nn.Module):
+        def __init__(self, answer: float) -> None:
+            super().__init__()
+            self.answer = answer
+
+        def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+            return torch.stack([torch.full((len(tokens),), self.answer), tokens[:, 0].float()], dim=1)
+
+    network = Committee(NUM_TOKENS, 2, bag_buckets=10, dim=4, num_filters=2)
+    network.members = nn.ModuleList(Constant(float(answer)) for answer in range(4))
+    tokens = torch.arange(2, 14).unsqueeze(1)
+    torch.manual_seed(0)
+    first, second = (network(tokens, torch.ones(12, dtype=torch.int64)) for _ in range(2))
+    for dealt in (first, second):
+        assert dealt[:, 1].tolist() == tokens[:, 0].tolist()
+        assert dealt[:, 0].long().bincount().tolist() == [3, 3, 3, 3]
+    assert first[:, 0].tolist() != second[:, 0].tolist()
+
+
+def test_the_committee_answers_with_the_weighted_mean_of_log_probabilities() -> None:
+    torch.manual_seed(0)
+    network = Committee(NUM_TOKENS, NUM_CLASSES, num_textcnns=2, bag_weight=0.5, bag_buckets=10, dim=4, num_filters=2)
+    tokens, lengths = random_batch([6, 1, 3])
+    bag, *others = [logits_of(member, tokens, lengths).log_softmax(dim=1) for member in network.members]
+    expected = 0.5 * bag + 0.25 * others[0] + 0.25 * others[1]
+    torch.testing.assert_close(logits_of(network, tokens, lengths), expected)
+
+
+def test_a_member_without_rows_leaves_the_others_their_work() -> None:
+    network = Committee(NUM_TOKENS, NUM_CLASSES, bag_buckets=10, dim=4, num_filters=2)
+    tokens, lengths = random_batch([4])
+    assert network(tokens, lengths).shape == (1, NUM_CLASSES)
+
+
+@pytest.mark.parametrize("options", [{"num_textcnns": 0}, {"bag_dim": 0}, {"bag_buckets": 0}, {"bag_weight": 1.0}])
+def test_the_committee_refuses_what_makes_none(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        Committee(NUM_TOKENS, NUM_CLASSES, **options)

@@ -6,8 +6,9 @@ Every network is built as `Network(num_tokens, num_classes, **init_args)` and ca
 """
 
 from project.task.network.blocks import Head, Residual
+from project.task.network.committee import Committee
 from project.task.network.pooling import Pooling
 from project.task.network.textcnn import TextCNN
 from project.task.network.transformer import Transformer
 
-__all__ = ["Head", "Pooling", "Residual", "TextCNN", "Transformer"]
+__all__ = ["Committee", "Head", "Pooling", "Residual", "TextCNN", "Transformer"]
