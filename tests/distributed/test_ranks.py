@@ -226,11 +226,10 @@ def test_what_the_user_can_mend_is_said_once(corpus: Corpus, tmp_path: Path) -> 
         assert not list(tmp_path.rglob("version_*"))
 
 
-@pytest.mark.parametrize("num_rows", [1, 4])
-def test_fewer_rows_than_ranks_train_and_validate_alike(num_rows: int, corpus: Corpus, tmp_path: Path) -> None:
-    """Three ranks, batches of one: ranks without any row only keep the others company."""
+def test_fewer_rows_than_ranks_train_and_validate_alike(corpus: Corpus, tmp_path: Path) -> None:
+    """Three ranks and two rows: a rank without any row only keeps the others company."""
     few = tmp_path / "few.jsonl"
-    few.write_text("".join(corpus.train.read_text().splitlines(keepends=True)[:num_rows]))
+    few.write_text('{"text": "a cat", "label": "animal"}\n{"text": "red or blue", "label": "colour"}\n')
     more = ["--data.batch_size=1", "--trainer.devices=3", f"--data.train_file={few}", f"--data.val_file={few}"]
     for command in TWINS.values():
         ended = run(command, corpus, tmp_path, *more)
