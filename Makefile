@@ -4,7 +4,7 @@ BIN := .venv/bin
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: fit test setup lint types unit tensorboard corpus parity
+.PHONY: fit test setup lint types unit tensorboard corpus parity resume
 
 fit: setup
 	$(BIN)/python -m project fit --config configs/default.yaml
@@ -32,6 +32,10 @@ tensorboard: setup
 parity: setup
 	$(BIN)/python scripts/parity_matrix.py
 	$(BIN)/python scripts/parity_ranks.py
+
+# Every test of continued runs, with 50 kills at random moments and torch.compile: some minutes.
+resume: setup
+	TWINLOOP_KILLS=50 $(BIN)/pytest tests/resume
 
 corpus: setup
 	$(BIN)/python scripts/make_corpus.py

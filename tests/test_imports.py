@@ -14,7 +14,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 
 # Which rooms a room may import, beside itself. A room is a folder, or a file right under project/.
-FOUNDATION = {"errors", "spelling", "trace", "runs"}
+FOUNDATION = {"errors", "spelling", "trace", "runs", "signals"}
 CONFIG = {"config", "faults"}
 TWIN = {"task", *FOUNDATION, *CONFIG, "saved", "report", "predictions", "launch"}
 MAY_IMPORT: dict[str, set[str]] = {
@@ -22,6 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "spelling": set(),
     "trace": {"errors"},
     "runs": {"errors"},
+    "signals": set(),
     "task": {"config", *FOUNDATION},  # the dataclasses, for what is built from them
     **{name: {"task", *FOUNDATION, *CONFIG} for name in CONFIG},
     "saved": {"task", *FOUNDATION, *CONFIG},

@@ -110,12 +110,18 @@ class Distributed:
 
 @dataclass
 class Checkpoint:
-    """Which weights count as best; best.ckpt and last.ckpt are written in any case."""
+    """Which weights count as best, and when last.ckpt is written beside after every validation and at the end."""
 
     monitor: Monitor = "val/macro_f1"
     """The metric that decides."""
     mode: Literal["min", "max"] = "max"
     """Whether smaller or larger is better."""
+    save_every_n_steps: PositiveInt | None = None
+    """Optimizer steps between writing last.ckpt; null: validations alone decide."""
+    save_every_minutes: PositiveFloat | None = None
+    """Minutes between writing last.ckpt, at the next optimizer step; null: validations alone decide."""
+    keep_last: PositiveInt = 1
+    """How many of the newest are kept: last.ckpt, and before it step-<step>.ckpt. best.ckpt is kept in any case."""
 
 
 @dataclass
@@ -135,8 +141,8 @@ def add_shared_arguments(parser: ArgumentParser, command: str) -> None:
     parser.add_class_arguments(Checkpoint, "checkpoint")
     parser.add_class_arguments(Trace, "trace")
     parser.add_class_arguments(Distributed, "distributed")
-    if command != "fit":
-        parser.add_argument("--ckpt_path", type=str | None, default=None, help="Checkpoint to evaluate.")
+    purpose = "Run to continue: last, best, or a checkpoint." if command == "fit" else "Checkpoint to evaluate."
+    parser.add_argument("--ckpt_path", type=str | None, default=None, help=purpose)
     if command == "predict":
         parser.add_argument("--output", type=str | None, default=None, help="File to write; else standard output.")
     parser.link_arguments("seed_everything", "data.seed", compute_fn=seed_of)

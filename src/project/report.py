@@ -59,6 +59,23 @@ def training_line(network: nn.Module, plan: Plan) -> str:
     )
 
 
+def resumed_line(path: Path | str, epoch: int, micro_batch: int, step: int) -> str:
+    """What a run says that is continued; `epoch` counts from 0."""
+    return f"continues {path}: epoch {epoch + 1}, {micro_batch} micro-batches done in it, {step} optimizer steps"
+
+
+def finished_line(path: Path, step: int) -> str:
+    """What is said where a run was to be continued that has nothing left to train."""
+    return f"{path}: the run is finished, after {step} optimizer steps; raise trainer.max_epochs to train on"
+
+
+def stopped_line(name: str, last: Path | None, step: int) -> str:
+    """What a run says that a signal ended; `last` is the checkpoint to go on from, if there is one."""
+    if last is None:
+        return f"stopped by {name} before the first optimizer step: there is nothing to continue"
+    return f"stopped by {name} after {step} optimizer steps; go on with --ckpt_path {last}"
+
+
 def fresh_line(names: Sequence[str]) -> str:
     """What a run says of the weights that `model.init_from` could not give."""
     return f"model.init_from: its labels are others, so these weights start fresh: {', '.join(names)}"

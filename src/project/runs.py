@@ -88,6 +88,18 @@ def newest_finished(root: Path = ROOT) -> Path:
     return marks[-1].parent
 
 
+def newest_checkpoint(root: Path, name: str) -> Path:
+    """The checkpoint `name` of the run under `root` that wrote one last, finished or not.
+
+    Raises:
+        UserError: where no run has one.
+    """
+    found = sorted(root.rglob(f"version_*/checkpoints/{name}"), key=lambda path: path.stat().st_mtime_ns)
+    if not found:
+        raise UserError(f"{root}: no run here has a {name}, so there is nothing to continue; train without --ckpt_path")
+    return found[-1]
+
+
 def best_checkpoint(root: Path = ROOT) -> Path:
     """The best checkpoint of the newest finished run under `root`; its last one where none was validated.
 

@@ -65,6 +65,8 @@ class Tracer:
         level: how much is written.
         source: who trains, in words, for the header.
         tensors_at: number of the record (from 0) whose tensors are saved whole, beside the trace as `<name>.pt`.
+        goes_on_at: epoch, micro-batches done in it, and optimizer steps of a run that is continued: a trace that is
+            there already keeps what lies before and goes on from it; one of another level begins anew.
 
     Raises:
         UserError: where the file cannot be written, or there is no such level.
@@ -79,6 +81,7 @@ class Tracer:
         level: Level = "full",
         source: str = "",
         tensors_at: int | None = None,
+        goes_on_at: tuple[int, int, int] | None = None,
     ) -> None:
         if level not in get_args(Level):
             raise UserError(f"trace: level {level!r}; there are {', '.join(get_args(Level))}")
@@ -97,11 +100,15 @@ class Tracer:
             header = {"kind": "trace", "format": FORMAT, "level": level, "source": source}
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
+                kept = [] if goes_on_at is None else lines_before(self.path, level, goes_on_at)
                 self._file = self.path.open("wb", buffering=0)
+                self._file.write(b"".join(kept))
             except OSError as error:
                 reason = f"{error.strerror}: {error.filename}"
                 raise UserError(f"{path}: the trace cannot be written here ({reason})") from None
-            self._write([{**header, "torch": str(torch.__version__), "device": device}])
+            self._num_written = max(0, len(kept) - 1)
+            if not kept:
+                self._write([{**header, "torch": str(torch.__version__), "device": device}])
 
     def __enter__(self) -> Self:
         return self
@@ -246,6 +253,36 @@ class Tracer:
 
 OFF = Tracer(None)
 """Writes nothing."""
+
+
+def lines_before(path: Path, level: Level, position: tuple[int, int, int]) -> list[bytes]:
+    """Header and records of a trace that lie before (epoch, micro-batch, step); none where there is no such trace."""
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+        header = msgspec.json.decode(lines[0])
+    except (OSError, IndexError, msgspec.DecodeError):
+        return []
+    if header.get("format") != FORMAT or header.get("level") != level:
+        return []
+    kept = lines[:1]
+    for line in lines[1:]:
+        try:
+            record = msgspec.json.decode(line)
+        except msgspec.DecodeError:  # cut off when the run was killed
+            break
+        if _lies_beyond(record, position):
+            break
+        kept.append(line)
+    return kept
+
+
+def _lies_beyond(record: dict[str, Any], position: tuple[int, int, int]) -> bool:
+    epoch, micro_batch, step = position
+    if record["kind"] == "micro_batch":
+        return (record["epoch"], record["micro_batch"]) >= (epoch, micro_batch)
+    if record["kind"] == "step":
+        return bool(record["step"] >= step)
+    return bool(record["step"] > step)
 
 
 def dense(tensor: Tensor) -> Tensor:

@@ -301,7 +301,7 @@ def test_class_weights_and_a_plateau_work_where_validation_is_rarer(corpus: Corp
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["fit", "--ckpt_path=x.ckpt"], "--ckpt_path: no such option"),
+        (["fit", "--ckpt_path=x.ckpt"], "x.ckpt: no such checkpoint"),
         (["fit", "--trainer.val_check_interval=3", "--trainer.accumulate_grad_batches=2"], "would cut a window of 2"),
         (["fit", "--early_stopping.monitor=val/los"], "early_stopping.monitor"),
         (["fit", "--data.tokenizer.num_tokens=1"], "tokenizer.num_tokens: too few"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,22 @@ from project.hand.precision import forward_context, network_dtype, pick_device
 from project.hand.settings import Settings, read_settings
 from project.launch import StartMethod, check_launched, is_rank, launch, num_processes
 from project.predictions import refuse_standard_input, write_predictions
-from project.report import best_line, print_evaluation, terminal
-from project.saved import newest_best, with_saved_config
+from project.report import best_line, finished_line, print_evaluation, stopped_line, terminal
+from project.saved import (
+    changed_settings,
+    newest_best,
+    refuse_sharded,
+    to_continue,
+    with_config_to_continue,
+    with_saved_config,
+)
+from project.signals import EXIT_CODES, Listener, Stopped
 from project.spelling import nearest
 from project.task.checkpoint import read_checkpoint
 from project.task.data import Data
 from project.task.objective import figures
 from project.task.recipe import check_compiler, network_from
+from project.task.resume import NothingLeft
 
 START_METHODS: dict[str, StartMethod] = {"ddp_spawn": "spawn", "ddp_fork": "fork"}
 """How a strategy starts its ranks; the others run the command line anew."""
@@ -44,14 +53,34 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _fit(command: str, arguments: Sequence[str]) -> int:
-    settings = read_settings(command, arguments)
+    listener = Listener()
+    try:
+        return _train(command, arguments, listener)
+    except Stopped as stopped:
+        terminal().print(stopped_line(stopped.received.name, listener.saved, listener.step))
+        return EXIT_CODES[stopped.received]
+
+
+def _train(command: str, arguments: Sequence[str], listener: Listener) -> int:
+    settings = read_settings(command, with_config_to_continue(arguments))
     if (code := started_elsewhere(settings, ["hand", command, *arguments])) is not None:
         return code
-    with ranks(settings) as world:
-        checkpoints = fit(settings, world).checkpoints
+    resumed = to_continue(settings.root, settings.ckpt_path)
+    refuse_sharded(resumed, settings.trainer.strategy)
+    console = terminal()
+    # Several ranks would have to agree on the step: there a signal keeps its usual meaning.
+    with ranks(settings) as world, listener.listening() if world.size == 1 else nullcontext():
+        if resumed is not None and resumed.run is not None and world.is_main:
+            for line in changed_settings(resumed.run, settings.yaml):
+                console.print(line)
+        try:
+            checkpoints = fit(settings, world, resumed, listener).checkpoints
+        except NothingLeft:
+            if resumed is not None and world.is_main:
+                console.print(finished_line(resumed.path, resumed.content["progress"]["step"]))
+            return 0
     if not world.is_main:
         return 0
-    console = terminal()
     if checkpoints is not None and checkpoints.best_epoch >= 0:
         best = (checkpoints.best, checkpoints.config.monitor, checkpoints.best_value, checkpoints.best_epoch)
         console.print(best_line(*best))

@@ -15,11 +15,18 @@ class EarlyStopping:
         self.best_value = -math.inf if config.mode == "max" else math.inf
         self.num_without = 0
         """Validations since the best one."""
+        self.stopped = False
+        """Whether the run ends here."""
 
-    def should_stop(self, value: float) -> bool:
-        """Take a validation's value of the watched metric; whether the run ends here (it does on NaN and inf)."""
-        if self.config.patience is None:
-            return False
+    def validated(self, value: float) -> None:
+        """Take a validation's value of the watched metric; NaN and inf end the run."""
+        self.stopped = self.config.patience is not None and self._ends(value)
+
+    def is_too_long(self) -> bool:
+        """Whether the best validation lies so far back that the run ends."""
+        return self.config.patience is not None and self.num_without >= int(self.config.patience)
+
+    def _ends(self, value: float) -> bool:
         if not math.isfinite(value):
             return True
         delta = self.config.min_delta
@@ -28,4 +35,4 @@ class EarlyStopping:
             self.best_value, self.num_without = value, 0
             return False
         self.num_without += 1
-        return self.num_without >= int(self.config.patience)
+        return self.is_too_long()

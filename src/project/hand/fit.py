@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,6 @@ import numpy
 import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import ReduceLROnPlateau
-from torch.utils.data import DataLoader
 
 from project.config import Trace
 from project.hand.checkpoint import BestAndLast
@@ -23,13 +22,15 @@ from project.hand.early_stopping import EarlyStopping
 from project.hand.log import Log
 from project.hand.loop import Training, evaluate, train_epoch
 from project.hand.precision import forward_context, gradient_scaler, network_dtype, pick_device
+from project.hand.resume import restore_bookkeeping, restore_training
 from project.hand.settings import Settings
 from project.report import Mistake, keep_worst, worst_of
 from project.runs import new_run
+from project.saved import Saved
+from project.signals import Listener, Stopped
 from project.task.batch import Batch
 from project.task.classifier import start_from
 from project.task.data import Data
-from project.task.dataset import Example
 from project.task.objective import Figures, figures
 from project.task.recipe import check_compiler
 from project.trace import OFF, Tracer
@@ -61,54 +62,108 @@ def be_deterministic(deterministic: bool | str | None) -> None:
         torch.use_deterministic_algorithms(True, warn_only=deterministic == "warn")
 
 
-def fit(settings: Settings, world: World = ALONE) -> Result:
-    """Train as the settings say; where there are several ranks, each of them calls this."""
-    training, data, left_fresh = prepare(settings, world)
+def fit(
+    settings: Settings, world: World = ALONE, resumed: Saved | None = None, listener: Listener | None = None
+) -> Result:
+    """Train as the settings say, or continue a saved run; where there are several ranks, each of them calls this.
+
+    Raises:
+        NothingLeft: where the saved run has trained all that it was asked for.
+        Stopped: where `listener` heard a signal; what was trained is saved.
+    """
+    listener = listener or Listener()
+    training, data, left_fresh = prepare(settings, world, resumed)
+    early_stopping = EarlyStopping(settings.early_stopping)
+    validation_due = False
+    if resumed is not None:
+        validation_due = restore_training(resumed.path, resumed.content, training, data).validation_due
     folder = checkpoints = None
     if not settings.trainer.fast_dev_run:  # a rehearsal leaves nothing behind
-        folder = Path(world.from_main(str(new_run(settings.root, settings.name)) if world.is_main else ""))
-        checkpoints = BestAndLast(folder / "checkpoints", settings.checkpoint, training, data)
-        training.trace = open_trace(folder, settings.trace, training)
-    log = Log(folder, settings, training, data)
+        folder = run_folder(settings, world, resumed)
+        checkpoints = BestAndLast(folder / "checkpoints", settings.checkpoint, training, data, early_stopping)
+        training.trace = open_trace(folder, settings.trace, training, goes_on=resumed is not None)
+        if resumed is not None:
+            restore_bookkeeping(resumed.content, early_stopping, checkpoints)
+    log = Log(folder, settings, training, data, None if resumed is None else resumed.path)
     try:
         log.start(left_fresh)
-        found = run_epochs(settings, training, data, log, checkpoints)
+        listener.wait_for_step()
+        found = run_epochs(settings, training, data, log, checkpoints, early_stopping, listener, validation_due)
         if checkpoints is not None:
             checkpoints.finished()
-        log.finish(found, checkpoints)
+        log.finish(checkpoints)
     finally:
         log.close()
     return Result(training, data, found, checkpoints)
 
 
+def run_folder(settings: Settings, world: World, resumed: Saved | None) -> Path:
+    """The folder of the run that is continued, or a new one, the same on all ranks."""
+    if resumed is not None and resumed.run is not None:
+        return resumed.run
+    return Path(world.from_main(str(new_run(settings.root, settings.name)) if world.is_main else ""))
+
+
 def run_epochs(
-    settings: Settings, training: Training, data: Data, log: Log, checkpoints: BestAndLast | None
+    settings: Settings,
+    training: Training,
+    data: Data,
+    log: Log,
+    checkpoints: BestAndLast | None,
+    early_stopping: EarlyStopping,
+    listener: Listener,
+    validation_due: bool = False,
 ) -> Figures | None:
-    """Epochs, with their validations, until the plan or early stopping ends them; returns the last metrics."""
-    run, plan = training, training.plan
+    """Epochs, with their validations, until the plan or early stopping ends them; returns the last metrics.
+
+    With `validation_due` the run was saved between an optimizer step and the validation that follows it.
+    """
+    run, plan, recipe = training, training.plan, training.recipe
     loader, val_loader = (
         data.loader(split, rank=run.world.rank, world_size=run.world.size) for split in ("train", "val")
     )
     num_val_batches = settings.trainer.num_evaluation_batches("val", len(val_loader))
-    early_stopping = EarlyStopping(settings.early_stopping)
     found: Figures | None = None
-    should_stop = False
-    while not should_stop and not finished(run):
+
+    def stop(*, validation_due: bool) -> None:
+        if checkpoints is not None:
+            checkpoints.stopped(validation_due=validation_due)
+            listener.saved, listener.step = checkpoints.last, run.step
+        listener.check()
+
+    def validated() -> Figures:
+        try:
+            batches = listener.checking(islice(val_loader, num_val_batches))
+            found = validate(run, batches, data.vocabulary.num_classes, log)
+        except Stopped:
+            stop(validation_due=True)
+            raise
+        if checkpoints is not None:
+            early_stopping.validated(found.metric(settings.early_stopping.monitor))
+            checkpoints.validated()
+        return found
+
+    if validation_due:
+        found = validated()
+    loader.batch_sampler.seek(run.epoch, run.micro_batch)  # type: ignore[union-attr]
+    while not early_stopping.stopped and not finished(run):
         epoch = run.epoch
         loader.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]
         for micro_batch in train_epoch(run, log.shown(loader)):
             if plan.closes_window(micro_batch) and run.logs(run.step):
                 log.trained()
-            if num_val_batches and plan.validates_after(epoch, micro_batch):
-                found = validate(run, val_loader, num_val_batches, data.vocabulary.num_classes, log)
-                if checkpoints is not None:
-                    checkpoints.validated(found)
-                    should_stop = early_stopping.should_stop(found.metric(settings.early_stopping.monitor))
-            if should_stop or finished(run):
-                break
-        validated = found is not None and (epoch + 1) % (plan.check_val_every_n_epoch or 1) == 0
-        if isinstance(run.lr_scheduler, ReduceLROnPlateau) and found is not None and validated:
-            run.lr_scheduler.step(found.metric(str(settings.recipe.lr_monitor)))
+            is_validated = bool(num_val_batches) and plan.validates_after(epoch, micro_batch)
+            if listener.received is not None and plan.closes_window(micro_batch):
+                stop(validation_due=is_validated)
+            if is_validated:
+                found = validated()
+            elif checkpoints is not None and plan.closes_window(micro_batch):
+                checkpoints.trained()
+            if (early_stopping.stopped or finished(run)) and not plan.closes_epoch(micro_batch):
+                return found
+        is_watched = (epoch + 1) % (plan.check_val_every_n_epoch or 1) == 0 and recipe.lr_monitor in run.metrics
+        if isinstance(run.lr_scheduler, ReduceLROnPlateau) and is_watched:
+            run.lr_scheduler.step(run.metrics[str(recipe.lr_monitor)])
     return found
 
 
@@ -118,7 +173,7 @@ def finished(training: Training) -> bool:
     return training.step == plan.max_steps or training.epoch == plan.max_epochs
 
 
-def validate(training: Training, loader: DataLoader[Example], num_batches: int, num_classes: int, log: Log) -> Figures:
+def validate(training: Training, batches: Iterable[Any], num_classes: int, log: Log) -> Figures:
     """Metrics over the validation rows; the network goes back to training mode at the next micro-batch."""
     mistakes: list[Mistake] = []
 
@@ -126,16 +181,16 @@ def validate(training: Training, loader: DataLoader[Example], num_batches: int, 
         mistakes[:] = keep_worst(mistakes, batch, logits)
 
     run = training
-    batches: Iterator[Any] = islice(loader, num_batches)
     run.world.share_buffers(run.network)
     counts = evaluate(run.network, batches, num_classes, run.device, run.autocast, look, run.world)
     found = figures(counts.confusion, counts.losses)
+    run.metrics |= found.logged("val")
     log.validated(found, counts, worst_of(run.world.gathered(mistakes)))
     run.trace.evaluation(run.epoch, run.step, found.logged("val"))
     return found
 
 
-def prepare(settings: Settings, world: World = ALONE) -> tuple[Training, Data, list[str]]:
+def prepare(settings: Settings, world: World = ALONE, resumed: Saved | None = None) -> tuple[Training, Data, list[str]]:
     """Rows, network, optimizer and scheduler of a run, none of them moved yet; names of weights without a start."""
     seed_everything(settings.seed)
     trainer, recipe = settings.trainer, settings.recipe
@@ -144,7 +199,8 @@ def prepare(settings: Settings, world: World = ALONE) -> tuple[Training, Data, l
     be_deterministic(trainer.deterministic)
 
     data = Data(settings.data)
-    data.fit_vocabulary(recipe.init_from)
+    init_from = recipe.init_from if resumed is None else None
+    data.fit_vocabulary(resumed.path if resumed is not None and recipe.init_from else init_from)
     train = data.open_split("train")
     data.open_split("val")
     plan = trainer.plan(len(train), settings.data.batch_size, settings.data.drop_last, world)
@@ -153,8 +209,8 @@ def prepare(settings: Settings, world: World = ALONE) -> tuple[Training, Data, l
 
     network = recipe.build_network(data.vocabulary.num_tokens, data.vocabulary.num_classes)
     left_fresh: list[str] = []
-    if recipe.init_from:
-        left_fresh = start_from(recipe.init_from, recipe.network, network, data.vocabulary)
+    if init_from:
+        left_fresh = start_from(init_from, recipe.network, network, data.vocabulary)
     class_weights = recipe.build_class_weights(data.vocabulary.labels, data.label_counts)
     if recipe.compile:
         check_compiler()
@@ -184,8 +240,8 @@ def prepare(settings: Settings, world: World = ALONE) -> tuple[Training, Data, l
     return training, data, left_fresh
 
 
-def open_trace(folder: Path, config: Trace, training: Training) -> Tracer:
-    """The trace that the settings ask for; none writes nothing."""
+def open_trace(folder: Path, config: Trace, training: Training, *, goes_on: bool = False) -> Tracer:
+    """The trace that the settings ask for, that of a continued run going on; none writes nothing."""
     if config.level is None:
         return OFF
     rank = training.world.rank
@@ -196,4 +252,5 @@ def open_trace(folder: Path, config: Trace, training: Training) -> Tracer:
         level=config.level,
         source="hand-written loop",
         tensors_at=config.tensors_at,
+        goes_on_at=(training.epoch, training.micro_batch, training.step) if goes_on else None,
     )

@@ -15,8 +15,17 @@ from torch.utils.tensorboard import SummaryWriter
 from project.hand.checkpoint import BestAndLast
 from project.hand.loop import Counts, Interval, Training
 from project.hand.settings import Settings
-from project.report import Mistake, confusion_figure, epoch_line, fresh_line, mistakes_table, terminal, training_line
-from project.runs import mark_finished, summary
+from project.report import (
+    Mistake,
+    confusion_figure,
+    epoch_line,
+    fresh_line,
+    mistakes_table,
+    resumed_line,
+    terminal,
+    training_line,
+)
+from project.runs import FINISHED, mark_finished, summary
 from project.task.batch import Batch
 from project.task.data import Data
 from project.task.objective import Figures
@@ -27,31 +36,40 @@ class Log:
 
     Args:
         folder: the run's folder; None for a rehearsal, which prints its lines and writes nothing.
+        resumed_from: the checkpoint from which a run is continued; its curves go on from there.
     """
 
-    def __init__(self, folder: Path | None, settings: Settings, training: Training, data: Data) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        settings: Settings,
+        training: Training,
+        data: Data,
+        resumed_from: Path | None = None,
+    ) -> None:
         self.folder = folder if training.world.is_main else None
         self.settings = settings
         self.training = training
         self.data = data
+        self.resumed_from = resumed_from
         self.console = terminal() if training.world.is_main else Console(quiet=True)
-        self.train_loss: float | None = None
-        """The last one that was logged."""
-        self.num_rows = 0
-        """Rows trained on, up to the last logged step."""
         self._open = ExitStack()
         self._writer: SummaryWriter | None = None
 
     def start(self, left_fresh: list[str]) -> None:
-        """Say how much there is to do, save what describes the run, and start the clock."""
-        self.console.print(training_line(self.training.network, self.training.plan))
+        """Say how much there is to do, and save what describes the run."""
+        run = self.training
+        self.console.print(training_line(run.network, run.plan))
+        if self.resumed_from is not None:
+            self.console.print(resumed_line(self.resumed_from, run.epoch, run.micro_batch, run.step))
         if left_fresh:
             self.console.print(fresh_line(left_fresh))
         if self.folder is not None:
             (self.folder / "config.yaml").write_text(self.settings.yaml, encoding="utf-8")
             self.data.vocabulary.tokenizer.save(self.folder / "tokenizer.json")
-            self._writer = self._open.enter_context(SummaryWriter(str(self.folder)))
-        self.start_seconds = time.perf_counter()
+            (self.folder / FINISHED).unlink(missing_ok=True)
+            purge_step = None if self.resumed_from is None else run.step + 1  # what lies beyond is trained again
+            self._writer = self._open.enter_context(SummaryWriter(str(self.folder), purge_step=purge_step))
 
     def shown(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """The epoch's micro-batches, with a progress bar on a terminal."""
@@ -67,18 +85,15 @@ class Log:
         """At a logged optimizer step, write the interval since the last one; the loss is read off the device here."""
         run = self.training
         interval, run.interval = run.interval, Interval(run.interval.loss.new_zeros(()))
-        self.num_rows += interval.num_examples
-        self.train_loss = float(run.world.added_up(interval.loss)) / interval.num_examples
+        loss = run.metrics["train/loss"] = float(run.world.added_up(interval.loss)) / interval.num_examples
         assert interval.grad_norm is not None
-        self._scalars(
-            {"train/loss": self.train_loss, "train/grad_norm": float(interval.grad_norm), "train/lr": interval.lr}
-        )
+        self._scalars({"train/loss": loss, "train/grad_norm": float(interval.grad_norm), "train/lr": interval.lr})
 
     def validated(self, figures: Figures, counts: Counts, mistakes: list[Mistake]) -> None:
         """Print the validation's line; write its metrics, picture and page."""
         run = self.training
-        seconds = time.perf_counter() - self.start_seconds
-        self.console.print(epoch_line(run.epoch, run.step, self.train_loss, figures, seconds))
+        seconds = time.perf_counter() - run.start_seconds
+        self.console.print(epoch_line(run.epoch, run.step, run.metrics.get("train/loss"), figures, seconds))
         self._scalars(figures.logged("val"))
         if self._writer is not None:
             labels = [str(label) for label in self.data.vocabulary.labels]
@@ -87,23 +102,20 @@ class Log:
             page = mistakes_table(mistakes, labels, self.data.splits["val"].text)
             self._writer.add_text("val/misclassified", page, run.step)
 
-    def finish(self, figures: Figures | None, checkpoints: BestAndLast | None) -> None:
+    def finish(self, checkpoints: BestAndLast | None) -> None:
         """Write the hyperparameters beside the last validation's metrics, and mark the run as finished."""
-        seconds = time.perf_counter() - self.start_seconds
         run = self.training
-        num_rows = self.num_rows + run.interval.num_examples
         if self._writer is None or self.folder is None or checkpoints is None:
             return
-        final = {} if figures is None else figures.logged("val")
-        metrics = {f"final/{name}": value for name, value in final.items()}
+        metrics = {f"final/{name}": value for name, value in run.metrics.items() if name.startswith("val/")}
         self._writer.add_hparams(self.settings.hyperparameters, metrics, run_name=".")
         mark_finished(
             self.folder,
             summary(
-                num_rows=num_rows,
-                num_train_rows=self.training.plan.num_examples,
-                step=self.training.step,
-                seconds=seconds,
+                num_rows=run.plan.num_rows(run.epoch, run.micro_batch),
+                num_train_rows=run.plan.num_examples,
+                step=run.step,
+                seconds=time.perf_counter() - run.start_seconds,
                 monitor=checkpoints.config.monitor,
                 best_value=checkpoints.best_value,
                 best_epoch=checkpoints.best_epoch,

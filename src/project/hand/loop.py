@@ -7,6 +7,7 @@ B: micro-batch size, T: tokens, C: classes.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -65,8 +66,14 @@ class Training:
     """Optimizer steps between logged ones; 0: none is logged."""
     trace: Tracer = OFF
     epoch: int = 0
+    micro_batch: int = 0
+    """Micro-batches of this epoch that are done."""
     step: int = 0
     """Optimizer steps so far, skipped ones included."""
+    start_seconds: float = field(default_factory=time.perf_counter)
+    """The clock when training began; of a resumed run, as if it had not been interrupted."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """The last logged training loss and validation metrics, by name."""
     num_window_examples: int = 0
     """Of all ranks: the plan knows them, so no rank has to ask the others."""
     interval: Interval = field(init=False)
@@ -85,9 +92,9 @@ class Training:
 
 
 def train_epoch(training: Training, batches: Iterable[Batch]) -> Iterator[int]:
-    """Train one epoch; yields the number of each micro-batch that is done, so that the caller can validate and log."""
+    """Train what is left of an epoch; yields each micro-batch's number when it is done: a time to validate and log."""
     run, plan, trace = training, training.plan, training.trace
-    for micro_batch, batch in enumerate(islice(batches, plan.num_micro_batches)):
+    for micro_batch, batch in enumerate(islice(batches, plan.num_micro_batches - run.micro_batch), run.micro_batch):
         run.network.train()
         batch = to_device(batch, run.device)
         trace.micro_batch(run.epoch, micro_batch, run.step, ids=batch.index, inputs=batch)
@@ -119,8 +126,9 @@ def train_epoch(training: Training, batches: Iterable[Batch]) -> Iterator[int]:
             if run.lr_scheduler is not None and run.recipe.advances_per_epoch and plan.closes_epoch(micro_batch):
                 run.lr_scheduler.step()
             trace.scheduler_stepped()
+        run.micro_batch += 1
         yield micro_batch
-    run.epoch += 1
+    run.epoch, run.micro_batch = run.epoch + 1, 0
 
 
 def optimizer_step(training: Training) -> bool:

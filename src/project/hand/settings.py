@@ -75,6 +75,7 @@ def read_settings(command: str, arguments: Sequence[str]) -> Settings:
     parser.add_class_arguments(DataConfig, "data")
     add_shared_arguments(parser, command)
     config = check_arguments(parser, arguments)
+    ckpt_path = config.pop("ckpt_path")  # belongs to this call, not to the run
     yaml = parser.dump(config, skip_none=False)
     chosen = hyperparameters(config)
     if config.seed_everything is False:
@@ -93,7 +94,7 @@ def read_settings(command: str, arguments: Sequence[str]) -> Settings:
         trace=built.trace,
         distributed=built.distributed,
         hyperparameters=chosen,
-        ckpt_path=config.get("ckpt_path"),
+        ckpt_path=ckpt_path,
         output=config.get("output"),
         yaml=yaml,
     )

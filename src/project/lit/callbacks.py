@@ -21,11 +21,12 @@ from project.report import (
     fresh_line,
     keep_worst,
     mistakes_table,
+    resumed_line,
     terminal,
     training_line,
     worst_of,
 )
-from project.runs import mark_finished, summary
+from project.runs import FINISHED, mark_finished, summary
 from project.task.batch import Batch
 
 
@@ -40,14 +41,17 @@ class EpochLines(Callback):
         self.root = root
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Say how much there is to do, and start the clock."""
+        """Say how much there is to do."""
         assert isinstance(pl_module, LitClassifier)
         self.console = terminal()
         self.console.quiet = not trainer.is_global_zero
         self.console.print(training_line(pl_module.network, pl_module.plan))
         if pl_module.left_fresh:
             self.console.print(fresh_line(pl_module.left_fresh))
-        self.start_seconds = time.perf_counter()
+        if pl_module.resumed is not None:
+            position = pl_module.resumed[0]
+            path = str(trainer.ckpt_path)
+            self.console.print(resumed_line(path, position.epoch, position.micro_batch, position.step))
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Print the line."""
@@ -56,14 +60,13 @@ class EpochLines(Callback):
         assert isinstance(pl_module, LitClassifier)
         figures = pl_module.figures
         assert figures is not None
-        train_loss = trainer.callback_metrics.get("train/loss")
         self.console.print(
             epoch_line(
                 trainer.current_epoch,
                 trainer.global_step,
-                None if train_loss is None else float(train_loss),
+                pl_module.metrics.get("train/loss"),
                 figures,
-                time.perf_counter() - self.start_seconds,
+                time.perf_counter() - pl_module.start_seconds,
             )
         )
 
@@ -119,7 +122,8 @@ class TensorBoardPages(Callback):
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Write the hyperparameters beside the last validation's metrics."""
         if isinstance(logger := trainer.logger, TensorBoardLogger):
-            final = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("val/")}
+            assert isinstance(pl_module, LitClassifier)
+            final = {name: value for name, value in pl_module.metrics.items() if name.startswith("val/")}
             logger.log_hyperparams(self.hyperparameters, {f"final/{name}": value for name, value in final.items()})
 
 
@@ -130,22 +134,14 @@ class RunFolder(Callback):
         self.run = run
         self.config = config
         self.checkpoints = checkpoints
-        self.num_rows = 0
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Save what describes the run, and start the clock."""
+        """Save what describes the run."""
         assert isinstance(pl_module, LitClassifier)
         if trainer.is_global_zero:
             (self.run / "config.yaml").write_text(self.config, encoding="utf-8")
             pl_module.vocabulary.tokenizer.save(self.run / "tokenizer.json")
-        self.start_seconds = time.perf_counter()
-
-    def on_train_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, batch_idx: int
-    ) -> None:
-        """Count the rows that all ranks were trained on."""
-        assert isinstance(pl_module, LitClassifier)
-        self.num_rows += pl_module.training_plan.num_counted_together(batch_idx)
+            (self.run / FINISHED).unlink(missing_ok=True)
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Write finished.json; not in on_train_end, where the last checkpoint may still have to be written."""
@@ -155,10 +151,10 @@ class RunFolder(Callback):
         mark_finished(
             self.run,
             summary(
-                num_rows=self.num_rows,
+                num_rows=pl_module.plan.num_rows(pl_module.epoch, pl_module.micro_batch),
                 num_train_rows=pl_module.plan.num_examples,
                 step=trainer.global_step,
-                seconds=time.perf_counter() - self.start_seconds,
+                seconds=time.perf_counter() - pl_module.start_seconds,
                 monitor=self.checkpoints.config.monitor,
                 best_value=self.checkpoints.best_value,
                 best_epoch=self.checkpoints.best_epoch,

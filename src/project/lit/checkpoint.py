@@ -1,6 +1,6 @@
 """Which checkpoints a run writes, and how they come to be files that the hand-written twin reads and writes too.
 
-last.ckpt is written after every validation, best.ckpt when the watched metric improved. Lightning's own
+last.ckpt is written after every validation and when asked, best.ckpt when the watched metric improved. Lightning's own
 `ModelCheckpoint(save_last=True)` writes last.ckpt only together with a new best one, so its "last" can be many epochs
 old.
 """
@@ -8,6 +8,7 @@ old.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from lightning.pytorch.plugins.precision import MixedPrecision
 
 from project.config import Checkpoint
 from project.errors import UserError
-from project.task.checkpoint import read_checkpoint, write_checkpoint
+from project.task.checkpoint import check_writable, keep_previous, read_checkpoint, write_checkpoint
 
 
 class BestAndLast(CheckpointCallback):
@@ -36,29 +37,46 @@ class BestAndLast(CheckpointCallback):
         self.config = config
         self.best_value = math.nan
         self.best_epoch = -1
-        self._saved_at_step = -1
+        self.saved_at_step = -1
 
-    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Save, unless this is a sanity check or a validation of its own."""
-        if trainer.state.fn != "fit" or trainer.sanity_checking:
-            return
-        improved = self._improved(trainer)
-        self._save(trainer, self.last)
-        if improved:
-            self._save(trainer, self.best)
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Find out now whether the folder can be written, not after an epoch."""
+        if trainer.is_global_zero:
+            check_writable(self.last.parent)
+        self._saved_at_seconds = time.perf_counter()
 
-    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Save what was trained since the last validation, if anything."""
-        if self._saved_at_step != trainer.global_step:
+    def on_window_end(self, trainer: L.Trainer) -> None:
+        """Save, after an optimizer step that no validation follows, if it is time.
+
+        The LightningModule calls this once it has logged the step: Lightning's on_train_batch_end comes before that.
+        """
+        every_n_steps, every_minutes = self.config.save_every_n_steps, self.config.save_every_minutes
+        is_due = every_n_steps is not None and trainer.global_step % every_n_steps == 0
+        if every_minutes is not None:  # clocks differ between ranks: the main one's decides
+            is_late = time.perf_counter() - self._saved_at_seconds >= 60 * every_minutes
+            is_due |= bool(trainer.strategy.broadcast(is_late))
+        if is_due:
             self._save(trainer, self.last)
 
-    def state_dict(self) -> dict[str, Any]:
-        """The bookkeeping of best, as plain numbers."""
-        return {"best_value": self.best_value, "best_epoch": self.best_epoch}
+    def stopped(self, trainer: L.Trainer) -> None:
+        """Save, when a signal ends the run."""
+        self._save(trainer, self.last)
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take the bookkeeping over."""
-        self.best_value, self.best_epoch = state_dict["best_value"], state_dict["best_epoch"]
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Save, unless this is a sanity check or a validation of its own.
+
+        The best first: last.ckpt, which says what was best, must not be ahead of it.
+        """
+        if trainer.state.fn != "fit" or trainer.sanity_checking:
+            return
+        if self._improved(trainer):
+            self._save(trainer, self.best)
+        self._save(trainer, self.last)
+
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Save what was trained since the last time, if anything."""
+        if self.saved_at_step != trainer.global_step:
+            self._save(trainer, self.last)
 
     def _improved(self, trainer: L.Trainer) -> bool:
         monitor = self.config.monitor
@@ -73,8 +91,12 @@ class BestAndLast(CheckpointCallback):
         return False
 
     def _save(self, trainer: L.Trainer, path: Path) -> None:
+        if path == self.last and trainer.is_global_zero:
+            keep_previous(path, self.saved_at_step, self.config.keep_last)
         trainer.save_checkpoint(path, weights_only=False)
-        self._saved_at_step = trainer.global_step
+        if path == self.last:
+            self.saved_at_step = trainer.global_step
+            self._saved_at_seconds = time.perf_counter()
 
 
 class NeutralCheckpointIO(CheckpointIO):
@@ -85,29 +107,33 @@ class NeutralCheckpointIO(CheckpointIO):
         if "classifier" not in checkpoint:  # bare weights, by which ddp_spawn and ddp_fork hand them to their parent
             write_checkpoint(path, checkpoint)
             return
-        best: dict[str, Any] = checkpoint.get("callbacks", {}).get(BestAndLast.__qualname__, {})
         content = {
             "state_dict": checkpoint["state_dict"],
             "classifier": checkpoint["classifier"],
             "optimizer": next(iter(checkpoint.get("optimizer_states", [])), None),
             "lr_scheduler": next(iter(checkpoint.get("lr_schedulers", [])), None),
             "scaler": checkpoint.get(MixedPrecision.__qualname__) or None,
-            "progress": {"epoch": checkpoint["epoch"], "step": checkpoint["global_step"]},
-            "best": {"value": best.get("best_value", math.nan), "epoch": best.get("best_epoch", -1)},
+            **checkpoint["run"],
         }
         write_checkpoint(path, content)
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
-        """Read the project's file, as the dictionary that Lightning expects."""
+        """Read the project's file, as the dictionary that Lightning expects; `run` holds what Lightning knows not."""
         if Path(path).name == ".temp.ckpt":  # see `save_checkpoint`; nothing is done with them
             return {}
         content: Mapping[str, Any] = read_checkpoint(path)
+        scheduler, scaler = content.get("lr_scheduler"), content.get("scaler")
         return {
             "state_dict": content["state_dict"],
             "classifier": content["classifier"],
+            "optimizer_states": [content.get("optimizer")],
+            "lr_schedulers": [] if scheduler is None else [scheduler],
+            **({} if scaler is None else {MixedPrecision.__qualname__: scaler}),
             "epoch": content["progress"]["epoch"],
             "global_step": content["progress"]["step"],
             "pytorch-lightning_version": L.__version__,
+            "path": str(path),
+            "run": dict(content),
         }
 
     def remove_checkpoint(self, path: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, get_args
 
@@ -35,12 +36,22 @@ from project.lit.quiet import quieten
 from project.lit.strategies import START_METHODS, build_strategy
 from project.lit.trace import TraceCallback
 from project.predictions import refuse_standard_input, write_predictions
-from project.report import print_evaluation
+from project.report import finished_line, print_evaluation, stopped_line, terminal
 from project.runs import ROOT, new_run
-from project.saved import newest_best, with_saved_config
+from project.saved import (
+    Saved,
+    changed_settings,
+    newest_best,
+    refuse_sharded,
+    to_continue,
+    with_config_to_continue,
+    with_saved_config,
+)
+from project.signals import EXIT_CODES, Listener, Stopped
 from project.task.checkpoint import read_checkpoint
 from project.task.order import interleaved
 from project.task.recipe import network_from
+from project.task.resume import NothingLeft
 
 TRAINER_DEFAULTS = {
     "num_sanity_val_steps": 0,  # bad rows are found when the data is prepared, not by a rehearsal
@@ -58,8 +69,12 @@ class Cli(LightningCLI):
 
     def __init__(self, command: str, arguments: Sequence[str]) -> None:
         self.command = command
+        self.resumed: Saved | None = None
+        """What `fit` continues."""
         self.run: Path | None = None
         """The run's folder, where one is written."""
+        self.files_before: set[Path] = set()
+        """What lay in the folder of a run that is continued."""
         set_parsing_settings(docstring_parse_attribute_docstrings=True)
         super().__init__(
             LitClassifier,
@@ -80,6 +95,10 @@ class Cli(LightningCLI):
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Report every fault of YAML files and flags at once; jsonargparse alone stops at the first."""
         self.config = check_arguments(parser, args)
+        self.ckpt_path: str | None = self.config.pop("ckpt_path")  # belongs to this call, not to the run
+        if self.command == "fit":
+            self.resumed = to_continue(self.root, self.ckpt_path)
+            refuse_sharded(self.resumed, self.config.trainer.strategy)
 
     @property
     def root(self) -> Path:
@@ -131,23 +150,36 @@ class Cli(LightningCLI):
         return trainer
 
     def discard_run(self) -> None:
-        """Remove the run's folder where training never began: RunFolder writes config.yaml when it does."""
-        if self.run is not None and self.run.exists() and not (self.run / "config.yaml").exists():
+        """Where training never began, remove what was made for it: a new folder, or files in a continued run's."""
+        if self.run is None or not self.run.exists() or self.model.has_begun:
+            return
+        if not self.files_before:
             shutil.rmtree(self.run)
+        for path in set(self.run.glob("*")) - self.files_before:
+            path.unlink()
 
     def _logger_and_callbacks(self) -> dict[str, Any]:
         config = self.config_init
         if config.trainer.fast_dev_run:  # a rehearsal leaves nothing behind
             return {"logger": False, "callbacks": [*(config.trainer.callbacks or []), EpochLines(self.root)]}
-        self.run = new_run(self.root, config.name) if is_main() else self.root / config.name / "of_the_main_process"
+        if self.resumed is not None and self.resumed.run is not None:
+            self.run = self.resumed.run
+            self.files_before = set(self.run.iterdir())
+        elif is_main():
+            self.run = new_run(self.root, config.name)
+        else:
+            self.run = self.root / config.name / "of_the_main_process"
         logger = config.trainer.logger
         if logger in (None, True):
-            logger = TensorBoardLogger(self.root, name=config.name, version=self.run.name, default_hp_metric=False)
+            folder, name, version = self.run.parent.parent, self.run.parent.name, self.run.name
+            # What lies beyond the step from which a run goes on is trained again.
+            purge_step = None if self.resumed is None else self.resumed.content["progress"]["step"] + 1
+            logger = TensorBoardLogger(folder, name, version, default_hp_metric=False, purge_step=purge_step)
             logger.hparams.update(hyperparameters(self.config))  # for hparams.yaml, which is written once and early
         checkpoints = BestAndLast(self.run / "checkpoints", config.checkpoint)
-        folder = RunFolder(self.run, self.parser.dump(self.config, skip_none=False), checkpoints)
+        run_folder = RunFolder(self.run, self.parser.dump(self.config, skip_none=False), checkpoints)
         pages = TensorBoardPages(hyperparameters(self.config))
-        callbacks: list[Callback] = [EpochLines(self.root), pages, checkpoints, folder]
+        callbacks: list[Callback] = [EpochLines(self.root), pages, checkpoints, run_folder]
         trace = self.config_init.trace
         if trace.level is not None:
             path = self.run / "trace.jsonl"
@@ -165,12 +197,41 @@ def main(command: str, arguments: Sequence[str]) -> int:
 
 
 def _fit(arguments: Sequence[str]) -> int:
-    cli = Cli("fit", arguments)
+    listener = Listener()
+    try:
+        return _train(arguments, listener)
+    except Stopped as stopped:
+        terminal().print(stopped_line(stopped.received.name, listener.saved, listener.step))
+        return EXIT_CODES[stopped.received]
+
+
+def _train(arguments: Sequence[str], listener: Listener) -> int:
+    cli = Cli("fit", with_config_to_continue(arguments))
     if cli.only_launches:
         return cli.launch(arguments)
-    cli.datamodule.tokenizer_from = cli.model.recipe.init_from
+    # Several ranks would have to agree on the step: there a signal keeps its usual meaning.
+    is_alone = cli.trainer.world_size == 1
+    cli.model.listener = listener if is_alone else cli.model.listener
+    with listener.listening() if is_alone else nullcontext():
+        return _fit_here(cli)
+
+
+def _fit_here(cli: Cli) -> int:
+    resumed = cli.resumed
+    if resumed is not None and resumed.run is not None and cli.trainer.is_global_zero:
+        for line in changed_settings(resumed.run, cli.parser.dump(cli.config, skip_none=False)):
+            terminal().print(line)
+    init_from = cli.model.recipe.init_from
+    cli.datamodule.tokenizer_from = str(resumed.path) if resumed is not None and init_from else init_from
+    cli.model.is_resumed = resumed is not None
+    path = None if resumed is None else resumed.path
     try:
-        cli.trainer.fit(cli.model, datamodule=cli.datamodule)
+        cli.trainer.fit(cli.model, datamodule=cli.datamodule, ckpt_path=path, weights_only=True)
+    except NothingLeft:
+        cli.discard_run()
+        if resumed is not None and cli.trainer.is_global_zero:
+            terminal().print(finished_line(resumed.path, resumed.content["progress"]["step"]))
+        return 0
     except SystemExit:  # Lightning's answer to Ctrl-C
         return 130
     except UserError:
@@ -237,7 +298,7 @@ def _cli_for_checkpoint(command: str, arguments: Sequence[str]) -> tuple[Cli, Pa
     """The command's parts, with network and vocabulary as the checkpoint has them."""
     arguments, path = with_saved_config(arguments)
     cli = Cli(command, arguments)
-    path = Path(cli.config.ckpt_path or path or newest_best(cli.root))
+    path = Path(cli.ckpt_path or path or newest_best(cli.root))
     if not cli.only_launches:
         content = read_checkpoint(path)
         cli.model.recipe.network = network_from(content["classifier"]["network"])

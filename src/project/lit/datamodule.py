@@ -22,6 +22,8 @@ class JsonlDataModule(L.LightningDataModule):
         self.rows = Data(DataConfig(**config))
         self.tokenizer_from: str | None = None
         """A checkpoint whose tokenizer a new run takes over together with its weights; `model.init_from`."""
+        self.start = (0, 0)
+        """Epoch and micro-batch from which the training rows are read."""
 
     def setup(self, stage: str) -> None:
         """Prepare what `stage` needs; `test_file` is opened by the test stage alone."""
@@ -32,7 +34,9 @@ class JsonlDataModule(L.LightningDataModule):
 
     def train_dataloader(self) -> DataLoader[Example]:
         """Micro-batches in the order of (seed, epoch)."""
-        return self._loader("train")
+        loader = self._loader("train")
+        loader.batch_sampler.seek(*self.start)  # type: ignore[union-attr]
+        return loader
 
     def val_dataloader(self) -> DataLoader[Example]:
         """Micro-batches in the file's order."""

@@ -7,9 +7,9 @@ examples that went in, right before clipping.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
-import lightning as L
 import torch
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
@@ -19,6 +19,9 @@ from torchmetrics import Metric
 from torchmetrics.classification import MulticlassConfusionMatrix
 
 from project.config import Distributed
+from project.lit.checkpoint import BestAndLast
+from project.lit.resume import Resumable, restore, saved_run, take_over
+from project.signals import Listener
 from project.task.batch import Batch
 from project.task.checkpoint import describe
 from project.task.classifier import start_from
@@ -26,10 +29,11 @@ from project.task.data import Data
 from project.task.objective import Figures, figures, loss_counts, normalise, summed_loss
 from project.task.plan import Plan
 from project.task.recipe import Recipe, check_compiler
+from project.task.resume import Position, settings_of
 from project.task.vocabulary import Vocabulary
 
 
-class LitClassifier(L.LightningModule):
+class LitClassifier(Resumable):
     """A text classifier for Lightning's Trainer; its arguments are the fields of `Recipe`."""
 
     network: nn.Module
@@ -43,6 +47,15 @@ class LitClassifier(L.LightningModule):
         """Names of the weights that `init_from` could not give, since the labels differ."""
         self.figures: Figures | None = None
         """Metrics of the last evaluation."""
+        self.metrics: dict[str, float] = {}
+        """The last logged training loss and validation metrics, by name."""
+        self.listener = Listener()
+        self.has_begun = False
+        """Whether training began."""
+        self.is_resumed = False
+        """Whether a saved run goes on, whose weights then take the place of `init_from`'s."""
+        self.resumed: tuple[Position, dict[str, Any]] | None = None
+        """Of a run that is continued: where it stood, and the checkpoint's content."""
 
     # Construction: the vocabulary is known once the data module is set up.
 
@@ -55,7 +68,7 @@ class LitClassifier(L.LightningModule):
         self.confusion = MulticlassConfusionMatrix(self.vocabulary.num_classes, validate_args=False)
         self.losses = LossCounts()
         if self.trainer.training:
-            if self.recipe.init_from:
+            if self.recipe.init_from and not self.is_resumed:
                 self.left_fresh = start_from(self.recipe.init_from, self.recipe.network, self.network, self.vocabulary)
             self.class_weights = self.recipe.build_class_weights(self.vocabulary.labels, self.data.label_counts)
         if self.recipe.compile:
@@ -67,6 +80,7 @@ class LitClassifier(L.LightningModule):
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """The recipe's optimizer and scheduler; the number of steps is the plan's."""
         optimizer = self.recipe.build_optimizer(self.network)
+        self.optimizer_settings = settings_of(optimizer, is_scheduled=self.recipe.lr_scheduler is not None)
         lr_scheduler = self.recipe.build_lr_scheduler(optimizer, self.plan)
         if lr_scheduler is None:
             return optimizer
@@ -117,8 +131,13 @@ class LitClassifier(L.LightningModule):
     # Training. Order: forward, backward, (unscale), normalise, clip, step, (scaler update), scheduler.
 
     def on_train_start(self) -> None:
-        """Nothing is counted yet."""
+        """Nothing is counted yet, unless a saved run goes on."""
         self.training_plan = self.plan
+        self.start_seconds = time.perf_counter()
+        self.has_begun = True
+        self.epoch = self.micro_batch = 0
+        self.validation_due = False
+        self.listener.wait_for_step()
         self.total_steps = self.training_plan.total_steps
         if self.class_weights is not None:
             self.class_weights = self.class_weights.to(self.device)
@@ -128,6 +147,9 @@ class LitClassifier(L.LightningModule):
         self.step_scalars: dict[str, float] = {}
         if self.trainer.world_size > 1:
             torch.manual_seed(self.recipe.seed + self.trainer.global_rank)  # dropout of its own in each rank
+        if self.resumed is not None:
+            position, content = self.resumed
+            restore(content, position, self)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Forward and summed loss, () float32; autocast, where set, covers both."""
@@ -185,11 +207,42 @@ class LitClassifier(L.LightningModule):
             super().lr_scheduler_step(scheduler, metric)
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
-        """At a logged optimizer step, report the interval since the last one; the loss is read off the device here."""
-        if not self.step_scalars:
+        """Log the step, if it is one of those; then the checkpoints' turn, unless a validation follows."""
+        self.epoch, self.micro_batch = self.current_epoch, batch_idx + 1
+        if self.step_scalars:
+            self.log_interval()
+        plan = self.training_plan
+        if not plan.closes_window(batch_idx):
             return
+        self.validation_due = self.trainer.enable_validation and plan.validates_after(self.epoch, batch_idx)
+        if self.listener.received is not None:
+            self.stop()
+        if not self.validation_due:
+            for callback in self.checkpoints:
+                callback.on_window_end(self.trainer)
+
+    @property
+    def checkpoints(self) -> list[BestAndLast]:
+        """The callback that saves; none in a rehearsal."""
+        return [callback for callback in self.trainer.checkpoint_callbacks if isinstance(callback, BestAndLast)]
+
+    def stop(self) -> None:
+        """End the run for a signal: save, and raise `Stopped`."""
+        for callback in self.checkpoints:
+            callback.stopped(self.trainer)
+            self.listener.saved, self.listener.step = callback.last, self.global_step
+        self.listener.check()
+
+    def on_validation_batch_start(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
+        """Do not let a validation keep a signal waiting: it is run when the run goes on."""
+        if self.listener.received is not None and self.trainer.state.fn == "fit":
+            self.stop()
+
+    def log_interval(self) -> None:
+        """At a logged optimizer step, report the interval since the last one; the loss is read off the device here."""
         loss = float(self.trainer.strategy.reduce(self.interval_loss, reduce_op="sum"))
         loss /= self.num_interval_examples
+        self.metrics["train/loss"] = loss
         self.log("train/loss", loss, prog_bar=True, logger=False, batch_size=1)
         self.log_at_step({"train/loss": loss, **self.step_scalars})
         self.interval_loss.zero_()
@@ -227,7 +280,9 @@ class LitClassifier(L.LightningModule):
         for name, value in scalars.items():  # for callbacks and the progress bar, in float64
             self.log(name, torch.tensor(value, dtype=torch.float64), prog_bar=True, logger=False, batch_size=1)
         if not self.trainer.sanity_checking:
+            self.metrics |= scalars
             self.log_at_step(scalars)
+        self.validation_due = False
         self.confusion.reset()
         self.losses.reset()
 
@@ -261,9 +316,13 @@ class LitClassifier(L.LightningModule):
         checkpoint["classifier"] = describe(
             self.recipe.network, self.network, self.vocabulary, self.data.config.max_tokens
         )
+        checkpoint["run"] = saved_run(self)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Undo what `on_save_checkpoint` did to the keys."""
+        """Undo what `on_save_checkpoint` did to the keys; where training goes on, complete what Lightning restores."""
+        if self.trainer.training:
+            position = take_over(checkpoint, self)
+            self.resumed = position, checkpoint["run"]
         checkpoint["state_dict"] = {f"network.{key}": value for key, value in checkpoint["state_dict"].items()}
 
 

@@ -11,6 +11,7 @@ def quieten() -> None:
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
     for message in (
+        ".*your dataloader is not resumable",  # the position is sought in the batch sampler
         ".*does not have many workers",  # rows are memory-mapped: a batch costs less than handing it over
         ".*recommended to use `self.log.*sync_dist=True",  # the counts behind the metrics are added up already
         ".*callbacks used to create the checkpoint need to be provided",  # an evaluation needs no BestAndLast

@@ -89,6 +89,9 @@ class TraceCallback(Callback):
             level=self.level,
             source=f"{type(pl_module).__name__}, Lightning {L.__version__}",
             tensors_at=self.tensors_at,
+            goes_on_at=(trainer.current_epoch, trainer.fit_loop.batch_idx + 1, trainer.global_step)
+            if trainer.global_step
+            else None,
         )
         self.step = trainer.global_step
         self.in_step = False
@@ -156,6 +159,7 @@ class TraceCallback(Callback):
         saved = {name: tensor for name, tensor in checkpoint["state_dict"].items() if name.startswith(prefix)}
         names = {name.removeprefix(prefix): tensor for name, tensor in saved.items()}
         self.trace.checkpoint(trainer.global_step, names)
+        self.trace.flush()  # a run that is killed goes on from here
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
         """What was traced so far is worth most now; Lightning calls no teardown."""

@@ -5,8 +5,14 @@ classifier     format, network {class_path, init_args}, vocabulary, max_tokens: 
 optimizer      the optimizer's state_dict
 lr_scheduler   the scheduler's state_dict, or None
 scaler         the gradient scaler's state_dict under 16-mixed, else None
-progress       epoch and optimizer step at which it was written
+progress       where the run stood, and the plan's numbers that give that its meaning: `project.task.resume.progress`
 best           value and epoch of the watched metric at its best
+early_stopping best value, validations since, and whether the run was ended
+metrics        the last logged training loss and validation metrics
+ranks          for each rank its random states, and loss and examples since the last logged step
+fingerprints   digests of the training and validation rows
+
+docs/checkpoint.md describes each key.
 """
 
 from __future__ import annotations
@@ -14,12 +20,15 @@ from __future__ import annotations
 import os
 import pickle
 import re
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from project.errors import UserError
 from project.task.recipe import describe_network
@@ -40,7 +49,9 @@ def describe(factory: Any, network: nn.Module, vocabulary: Vocabulary, max_token
 
 
 def write_checkpoint(path: str | Path, content: Mapping[str, Any]) -> None:
-    """Write the file, whole or not at all; the folder is made where it is missing.
+    """Write the file, whole or not at all, and on the disk when this returns; the folder is made where it is missing.
+
+    A file of that name stays as it was until the new one has replaced it. Each record within carries its CRC-32.
 
     Raises:
         UserError: where it cannot be written.
@@ -50,11 +61,46 @@ def write_checkpoint(path: str | Path, content: Mapping[str, Any]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         torch.save(dict(content), temporary)
+        _sync(temporary)
         temporary.replace(path)
+        _sync(path.parent)
     except (OSError, RuntimeError) as error:  # torch.save reports a full disk as a RuntimeError
-        raise UserError(f"{path}: the checkpoint cannot be written ({str(error).splitlines()[0]})") from error
+        raise UserError(f"{path}: the checkpoint cannot be written ({_reason(error, path, content)})") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def check_writable(folder: Path) -> None:
+    """Write, sync, rename and remove a small file in the folder, as a checkpoint will be; what a kill left half-written
+    is removed.
+
+    Raises:
+        UserError: where that fails.
+    """
+    for unfinished in folder.glob(".*.ckpt.*"):
+        unfinished.unlink(missing_ok=True)
+    write_checkpoint(folder / "probe.ckpt", {})
+    (folder / "probe.ckpt").unlink()
+
+
+def keep_previous(last: Path, step: int, num_kept: int) -> None:
+    """Give `last`, written at optimizer step `step`, a name of its own before it is replaced: step-<step>.ckpt.
+
+    Of such files the newest `num_kept - 1` stay, so that they and last.ckpt are `num_kept` together.
+    """
+    if num_kept > 1 and last.is_file():
+        kept = last.with_name(f"step-{step}.ckpt")
+        kept.unlink(missing_ok=True)
+        os.link(last, kept)
+    for path in kept_before(last)[max(0, num_kept - 1) :]:
+        path.unlink()
+
+
+def kept_before(last: Path) -> list[Path]:
+    """The files step-<step>.ckpt beside `last`, the newest first."""
+    steps = [int(path.stem[5:]) for path in last.parent.glob("step-*.ckpt") if path.stem[5:].isdigit()]
+    return [last.with_name(f"step-{step}.ckpt") for step in sorted(steps, reverse=True)]
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
@@ -64,12 +110,13 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
         UserError: where the file is missing, damaged, or not a checkpoint of this project: one line that says so.
     """
     try:
+        check_records(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise UserError(f"{path}: no such checkpoint") from None
     except IsADirectoryError:
         raise UserError(f"{path}: a folder, not a checkpoint; name a file such as {path}/best.ckpt") from None
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError, BadZipFile) as error:
         plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error).strip())
         reason = re.split(r"[.:;]?\s*(?:\n|\. )", plain)[0][:120]  # torch goes on at length
         raise UserError(f"{path}: cannot be read as a checkpoint, it is damaged or unsafe ({reason})") from None
@@ -78,3 +125,43 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     if description.get("format") != FORMAT:
         raise UserError(f"{path}: format {description.get('format')!r}, but this version reads format {FORMAT}")
     return content
+
+
+def check_records(path: str | Path) -> None:
+    """Hold each record against its CRC-32: torch reads a flipped bit as if it were right.
+
+    Raises:
+        BadZipFile: where it is no archive as torch.save writes them, or a record, which is named, is damaged.
+        OSError: where it cannot be opened.
+    """
+    with open(path, "rb") as opened, ZipFile(opened) as file:
+        damaged = file.testzip()
+    if damaged is not None:
+        raise BadZipFile(f"record {damaged} is not what was written")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _reason(error: Exception, path: Path, content: Mapping[str, Any]) -> str:
+    """The system's words, and how much room the file takes where there may be too little."""
+    needed = sum(tensor.nbytes for tensor in _tensors(content))
+    said = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
+    free = shutil.disk_usage(path.parent).free if path.parent.is_dir() else 0
+    return f"{said}; it takes {needed / 1e6:,.1f} MB, {free / 1e6:,.1f} MB are free there"
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors(item)

@@ -34,7 +34,7 @@ class Data:
         self.config = config
         self.splits: dict[str, JsonlDataset] = {}
 
-    def fit_vocabulary(self, tokenizer_from: str | None = None) -> None:
+    def fit_vocabulary(self, tokenizer_from: str | Path | None = None) -> None:
         """Learn tokenizer and labels from the training rows; `tokenizer_from` names a checkpoint to keep those of.
 
         Raises:

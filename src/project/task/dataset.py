@@ -96,6 +96,11 @@ class JsonlDataset(Dataset[Example]):
         return int(self._rows.lines[index])
 
     @property
+    def rows_fingerprint(self) -> str:
+        """Hex digest over the file's content and how it was read; not over its path."""
+        return self._rows.fingerprint
+
+    @property
     def path(self) -> Path:
         """The user's file."""
         return self._rows.path

@@ -109,10 +109,19 @@ class OrderedBatches:
         self.world_size = world_size
         self.lengths = lengths
         self.epoch = 0
+        self._sought = (0, 0)
 
     def set_epoch(self, epoch: int) -> None:
         """Take the order of this epoch from the next iteration on."""
         self.epoch = epoch
+
+    def seek(self, epoch: int, micro_batch: int) -> None:
+        """Take the order of `epoch` next, from its micro-batch `micro_batch` on; every other epoch is whole.
+
+        The length stays the epoch's. Called before the loader is asked for its iterator, since workers fetch ahead.
+        """
+        self.epoch = epoch
+        self._sought = (epoch, micro_batch)
 
     @property
     def sampler(self) -> OrderedBatches:
@@ -131,7 +140,9 @@ class OrderedBatches:
         if self.seed is not None and self.lengths is not None:
             generator = epoch_generator(self.seed, self.epoch)
             order = grouped_by_length(order, self.lengths, global_batch_size, generator)
-        for start in range(0, self.num_visited, global_batch_size):
+        epoch, micro_batch = self._sought
+        begin = micro_batch * global_batch_size if epoch == self.epoch else 0
+        for start in range(begin, self.num_visited, global_batch_size):
             together = order[start : start + global_batch_size]
             mine = together[self.rank :: self.world_size].tolist()
             yield mine or [stand_in(int(together[0]))]

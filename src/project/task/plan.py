@@ -98,6 +98,14 @@ class Plan:
         global_batch_size = self.batch_size * self.world_size
         return min(global_batch_size, self.num_examples - micro_batch * global_batch_size)
 
+    def num_rows(self, epoch: int, micro_batch: int) -> int:
+        """Rows that all ranks together are trained on before micro-batch `micro_batch` of epoch `epoch`."""
+        per_epoch, in_epoch = (
+            min(num_micro_batches * self.batch_size * self.world_size, self.num_examples)
+            for num_micro_batches in (self.num_micro_batches, micro_batch)
+        )
+        return epoch * per_epoch + in_epoch
+
     def closes_epoch(self, micro_batch: int) -> bool:
         """Whether micro-batch `micro_batch` (from 0) is an epoch's last one."""
         return micro_batch + 1 == self.num_micro_batches
