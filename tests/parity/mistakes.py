@@ -77,11 +77,12 @@ LR_STEP = """\
             if run.lr_scheduler is not None and run.recipe.advances_per_step and not skipped:
                 run.lr_scheduler.step()
 """
+SHARE_BUFFERS = "    run.world.share_buffers(run.network)\n"
 FIGURES = "    found = figures(counts.confusion, counts.losses)\n"
 BATCH_MEANS = """\
     evaluated = (
         evaluate(run.network, [batch], num_classes, run.device, run.autocast)
-        for batch in islice(loader, num_batches)
+        for batch in batches
     )
     parts = [figures(part.confusion, part.losses) for part in evaluated]
     found = figures(counts.confusion, counts.losses)
@@ -189,8 +190,8 @@ MISTAKES = [
         {
             LOOP: [
                 (
-                    "        yield micro_batch\n",
-                    "        else:\n            run.lr_scheduler.step()\n        yield micro_batch\n",
+                    "        run.micro_batch += 1\n",
+                    "        else:\n            run.lr_scheduler.step()\n        run.micro_batch += 1\n",
                 )
             ]
         },
@@ -235,7 +236,9 @@ MISTAKES = [
     ),
     # Evaluation
     Mistake(
-        "metric averaged over batches rather than examples", "evaluation", {"hand/fit.py": [(FIGURES, BATCH_MEANS)]}
+        "metric averaged over batches rather than examples",
+        "evaluation",
+        {"hand/fit.py": [(FIGURES, BATCH_MEANS), (SHARE_BUFFERS, SHARE_BUFFERS + "    batches = list(batches)\n")]},
     ),
 ]
 
