@@ -97,6 +97,7 @@ def launch(num_local: int, command: Sequence[str], start_method: StartMethod = "
         rdzv_endpoint="localhost:0",
         local_addr="localhost",
         max_restarts=0,
+        signals_to_handle="SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1",  # it passes them on, and waits for the ranks
         start_method="spawn" if start_method == "popen" else start_method,
     )
     try:

@@ -16,6 +16,9 @@ from typing import Any
 from project.errors import UserError
 
 ROOT = Path("runs")
+LAUNCHED = ".launched"
+"""Name of the file in a run's folder that holds torchrun's run id."""
+
 FINISHED = "finished.json"
 
 
@@ -86,6 +89,25 @@ def newest_finished(root: Path = ROOT) -> Path:
             "or name a checkpoint with --ckpt_path"
         )
     return marks[-1].parent
+
+
+def mark_launched(run: Path) -> None:
+    """Note with the run which launch of torchrun trains it, for the ranks that it may start anew."""
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        (run / LAUNCHED).write_text(os.environ["TORCHELASTIC_RUN_ID"], encoding="utf-8")
+
+
+def interrupted_run(root: Path, name: str) -> Path | None:
+    """The last.ckpt of the run that this launch's ranks trained before they were started anew; None where they had not
+    come so far, or this is their first start."""
+    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) == 0:
+        return None
+    marks = sorted((root / name).glob(f"version_*/{LAUNCHED}"), key=lambda mark: mark.stat().st_mtime_ns)
+    for mark in reversed(marks):
+        last = mark.parent / "checkpoints" / "last.ckpt"
+        if mark.read_text(encoding="utf-8") == os.environ["TORCHELASTIC_RUN_ID"]:
+            return last if last.exists() else None
+    return None
 
 
 def newest_checkpoint(root: Path, name: str) -> Path:

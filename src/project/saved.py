@@ -100,16 +100,6 @@ def to_continue(root: Path, wanted: str | None) -> Saved | None:
     raise UserError(f"{newest.parent}: no checkpoint here is whole; name another with --ckpt_path, or start anew")
 
 
-def refuse_sharded(resumed: Saved | None, strategy: str) -> None:
-    """Say that a run cannot go on under fsdp2, whose ranks would each have to cut out their part of the whole state.
-
-    Raises:
-        UserError: where that is asked for.
-    """
-    if resumed is not None and strategy == "fsdp2":
-        raise UserError(f"{resumed.path}: a run cannot be continued under trainer.strategy fsdp2; take ddp")
-
-
 def changed_settings(run: Path, now: str) -> list[str]:
     """What a run that is continued does otherwise than it did: a line for each key that has another value now.
 

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Store
 
 Item = TypeVar("Item")
 
 EXIT_CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 138}
 """128 and the signal's number, as shells report it."""
+
+
+AGREED = "stop"
+"""Key of the ranks' store: the optimizer step after which a rank has told of a signal, and the signal's number."""
+
+GRACE_SECONDS = 10.0
+"""How long a rank that was told to stop may go on without finishing a micro-batch: it waits for one that hangs."""
 
 
 class Stopped(BaseException):
@@ -37,6 +49,9 @@ class Listener:
         self.step = 0
         """Optimizer steps that it holds."""
         self._listens = self._waits = False
+        self._store: Store | None = None
+        self._watchdog: threading.Timer | None = None
+        self._num_beats = 0
         self._process = os.getpid()
 
     @contextmanager
@@ -48,17 +63,56 @@ class Listener:
             yield
         finally:
             self._listens = False
+            self._stop_watching()
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def wait_for_step(self) -> None:
+    def wait_for_step(self, store: Store | None = None) -> None:
         """Training begins: remember a signal until the next optimizer step.
 
         Lightning has put a handler of its own before this one by now, which would end the run within a window.
+
+        Args:
+            store: of the process group, where there are several ranks; they agree through it on where to stop.
         """
-        self._waits = True
-        for number in EXIT_CODES if self._listens else ():
+        self._waits, self._store, self._process = True, store, os.getpid()
+        is_spawned = multiprocessing.parent_process() is not None  # by ddp_spawn: nothing has listened here so far
+        for number in EXIT_CODES if self._listens or is_spawned else ():
             signal.signal(number, self._hear)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this process need not agree with others."""
+        return self._store is None
+
+    def beat(self) -> None:
+        """A micro-batch is done."""
+        self._num_beats += 1
+
+    def stops_after(self, step: int, *, is_told: bool = True) -> bool:
+        """Whether the run ends here, after optimizer step `step`. Several ranks all ask, after every step.
+
+        A rank that has heard a signal tells the store, and all of them stop at the first later step at which they look.
+        It tells before it gives its gradients to that step, and the others look when they have got them; so all see it,
+        and no collective is needed.
+
+        Args:
+            step: counts from 1.
+            is_told: whether this step's results have reached this process. On CUDA it runs ahead of them, but for the
+                steps whose loss is read.
+        """
+        if self._store is None:
+            return self.received is not None
+        if self.received is not None:
+            self._store.compare_set(AGREED, "", f"{step} {int(self.received)}")
+        if not is_told or not self._store.check([AGREED]):
+            return False
+        told_after, number = map(int, self._store.get(AGREED).split())
+        if told_after >= step:
+            return False
+        self.received = signal.Signals(number)
+        self._stop_watching()
+        return True
 
     def check(self) -> None:
         """Raise `Stopped` if a signal has come."""
@@ -66,9 +120,11 @@ class Listener:
             raise Stopped(self.received)
 
     def checking(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items; raises `Stopped` between two of them if a signal has come."""
+        """The items; raises `Stopped` between two of them if a signal has come and nobody else has to know."""
         for item in items:
-            self.check()
+            if self.is_alone:
+                self.check()
+            self.beat()
             yield item
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
@@ -80,3 +136,22 @@ class Listener:
             self.received = signal.Signals(number)
             if not self._waits:
                 self.check()
+            if not self.is_alone:
+                self._watch()
+
+    def _watch(self) -> None:
+        """Leave, if nothing moves any more: the launcher stops the ranks in this way, too, when one of them failed."""
+        num_beats = self._num_beats
+
+        def look() -> None:
+            if self._num_beats == num_beats and self.received is not None:
+                os._exit(EXIT_CODES[self.received])
+            self._watch()
+
+        self._watchdog = threading.Timer(GRACE_SECONDS, look)
+        self._watchdog.daemon = True
+        self._watchdog.start()
+
+    def _stop_watching(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.cancel()

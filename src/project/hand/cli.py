@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,13 @@ from project.hand.fit import be_deterministic, fit, seed_everything
 from project.hand.loop import evaluate, predict
 from project.hand.precision import forward_context, network_dtype, pick_device
 from project.hand.settings import Settings, read_settings
-from project.launch import StartMethod, check_launched, is_rank, launch, num_processes
+from project.launch import StartMethod, check_launched, is_main, is_rank, launch, num_processes
 from project.predictions import refuse_standard_input, write_predictions
 from project.report import best_line, finished_line, print_evaluation, stopped_line, terminal
+from project.runs import interrupted_run
 from project.saved import (
     changed_settings,
     newest_best,
-    refuse_sharded,
     to_continue,
     with_config_to_continue,
     with_saved_config,
@@ -57,7 +57,8 @@ def _fit(command: str, arguments: Sequence[str]) -> int:
     try:
         return _train(command, arguments, listener)
     except Stopped as stopped:
-        terminal().print(stopped_line(stopped.received.name, listener.saved, listener.step))
+        if is_main():
+            terminal().print(stopped_line(stopped.received.name, listener.saved, listener.step))
         return EXIT_CODES[stopped.received]
 
 
@@ -65,11 +66,10 @@ def _train(command: str, arguments: Sequence[str], listener: Listener) -> int:
     settings = read_settings(command, with_config_to_continue(arguments))
     if (code := started_elsewhere(settings, ["hand", command, *arguments])) is not None:
         return code
-    resumed = to_continue(settings.root, settings.ckpt_path)
-    refuse_sharded(resumed, settings.trainer.strategy)
+    interrupted = interrupted_run(settings.root, settings.name)
+    resumed = to_continue(settings.root, str(interrupted) if interrupted else settings.ckpt_path)
     console = terminal()
-    # Several ranks would have to agree on the step: there a signal keeps its usual meaning.
-    with ranks(settings) as world, listener.listening() if world.size == 1 else nullcontext():
+    with ranks(settings) as world, listener.listening():
         if resumed is not None and resumed.run is not None and world.is_main:
             for line in changed_settings(resumed.run, settings.yaml):
                 console.print(line)

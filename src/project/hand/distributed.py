@@ -12,16 +12,20 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.distributed_c10d import _get_default_store
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from project.config import Distributed
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Store
 
 T = TypeVar("T")
 
@@ -51,6 +55,11 @@ class World:
         if self.size > 1:
             dist.all_reduce(tensor)
         return tensor
+
+    @property
+    def store(self) -> Store | None:
+        """Where the ranks leave each other word; None for a process that is alone."""
+        return None if self.size == 1 else _get_default_store()
 
     def share_buffers(self, network: nn.Module) -> None:
         """Give every rank the main process's buffers, as DistributedDataParallel does before each of its forwards."""
@@ -89,8 +98,15 @@ def process_group(world: World, device: torch.device, timeout_seconds: float) ->
     if device.type == "cuda":
         torch.cuda.set_device(device)  # where nccl exchanges Python objects, too
     dist.init_process_group(backend, timeout=timedelta(seconds=timeout_seconds))
-    yield
-    dist.destroy_process_group()  # not after an error, where it would wait for ranks that no longer answer
+    has_failed = False
+    try:
+        yield
+    except Exception:
+        has_failed = True
+        raise
+    finally:
+        if not has_failed:  # to part would take ranks that perhaps no longer answer
+            dist.destroy_process_group()
 
 
 def distributed(

@@ -25,7 +25,7 @@ from project.hand.precision import forward_context, gradient_scaler, network_dty
 from project.hand.resume import restore_bookkeeping, restore_training
 from project.hand.settings import Settings
 from project.report import Mistake, keep_worst, worst_of
-from project.runs import new_run
+from project.runs import mark_launched, new_run
 from project.saved import Saved
 from project.signals import Listener, Stopped
 from project.task.batch import Batch
@@ -87,7 +87,7 @@ def fit(
     log = Log(folder, settings, training, data, None if resumed is None else resumed.path)
     try:
         log.start(left_fresh)
-        listener.wait_for_step()
+        listener.wait_for_step(world.store)
         found = run_epochs(settings, training, data, log, checkpoints, early_stopping, listener, validation_due)
         if checkpoints is not None:
             checkpoints.finished()
@@ -99,9 +99,12 @@ def fit(
 
 def run_folder(settings: Settings, world: World, resumed: Saved | None) -> Path:
     """The folder of the run that is continued, or a new one, the same on all ranks."""
-    if resumed is not None and resumed.run is not None:
-        return resumed.run
-    return Path(world.from_main(str(new_run(settings.root, settings.name)) if world.is_main else ""))
+    folder = None if resumed is None else resumed.run
+    if folder is None:
+        folder = Path(world.from_main(str(new_run(settings.root, settings.name)) if world.is_main else ""))
+    if world.is_main:
+        mark_launched(folder)
+    return folder
 
 
 def run_epochs(
@@ -153,7 +156,9 @@ def run_epochs(
             if plan.closes_window(micro_batch) and run.logs(run.step):
                 log.trained()
             is_validated = bool(num_val_batches) and plan.validates_after(epoch, micro_batch)
-            if listener.received is not None and plan.closes_window(micro_batch):
+            listener.beat()
+            is_told = run.device.type == "cpu" or run.logs(run.step)
+            if plan.closes_window(micro_batch) and listener.stops_after(run.step, is_told=is_told):
                 stop(validation_due=is_validated)
             if is_validated:
                 found = validated()

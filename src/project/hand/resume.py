@@ -16,6 +16,7 @@ from project.task.data import Data
 from project.task.random_states import restore_random_states
 from project.task.recipe import describe_network
 from project.task.resume import Position, check_same_run, position_in, settings_of
+from project.task.sharding import shared_out_state, shared_out_weights
 
 
 def restore_training(path: Path, content: Mapping[str, Any], training: Training, data: Data) -> Position:
@@ -28,9 +29,9 @@ def restore_training(path: Path, content: Mapping[str, Any], training: Training,
     run = training
     check_same_run(path, content, data, describe_network(run.recipe.network, run.network))
     position = position_in(path, content, run.plan, run.recipe)
-    run.network.load_state_dict(content["state_dict"])
+    run.network.load_state_dict(shared_out_weights(content["state_dict"], run.network))
     own = settings_of(run.optimizer, is_scheduled=run.lr_scheduler is not None)
-    run.optimizer.load_state_dict(content["optimizer"])
+    run.optimizer.load_state_dict(shared_out_state(content["optimizer"], run.optimizer))
     for group, settings in zip(run.optimizer.param_groups, own, strict=True):
         group.update(settings)
     if run.lr_scheduler is not None and content["lr_scheduler"] is not None:

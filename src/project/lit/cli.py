@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, get_args
 
@@ -37,12 +36,11 @@ from project.lit.strategies import START_METHODS, build_strategy
 from project.lit.trace import TraceCallback
 from project.predictions import refuse_standard_input, write_predictions
 from project.report import finished_line, print_evaluation, stopped_line, terminal
-from project.runs import ROOT, new_run
+from project.runs import ROOT, interrupted_run, mark_launched, new_run
 from project.saved import (
     Saved,
     changed_settings,
     newest_best,
-    refuse_sharded,
     to_continue,
     with_config_to_continue,
     with_saved_config,
@@ -97,8 +95,8 @@ class Cli(LightningCLI):
         self.config = check_arguments(parser, args)
         self.ckpt_path: str | None = self.config.pop("ckpt_path")  # belongs to this call, not to the run
         if self.command == "fit":
-            self.resumed = to_continue(self.root, self.ckpt_path)
-            refuse_sharded(self.resumed, self.config.trainer.strategy)
+            interrupted = interrupted_run(self.root, self.config.name)
+            self.resumed = to_continue(self.root, str(interrupted) if interrupted else self.ckpt_path)
 
     @property
     def root(self) -> Path:
@@ -114,8 +112,9 @@ class Cli(LightningCLI):
         Distributed(**vars(self.config.distributed)).check(trainer.strategy, trainer.accumulate_grad_batches)
         self.num_local = num_processes(trainer.devices, trainer.accelerator)
         check_launched(self.num_local, trainer.num_nodes)
-        starts_by_itself = self.command == "fit" and trainer.strategy in START_METHODS
-        self.only_launches = self.num_local > 1 and not is_rank() and not starts_by_itself
+        starts_functions = self.command == "fit" and trainer.strategy in START_METHODS
+        self.starts_ranks = self.num_local > 1 and not is_rank() and starts_functions
+        self.only_launches = self.num_local > 1 and not is_rank() and not starts_functions
         if not self.only_launches:
             super().instantiate_classes()
 
@@ -147,6 +146,9 @@ class Cli(LightningCLI):
         except (MisconfigurationException, ModuleNotFoundError, ValueError) as error:
             self.discard_run()
             raise UserError(f"trainer: {' '.join(str(error).split())}") from error
+        # It broadcasts and reads the device at every micro-batch, to hear of a SIGTERM (issues 20806, 21623), which
+        # project/signals.py hears of in its own way.
+        trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = _nothing  # type: ignore[method-assign]
         return trainer
 
     def discard_run(self) -> None:
@@ -169,6 +171,8 @@ class Cli(LightningCLI):
             self.run = new_run(self.root, config.name)
         else:
             self.run = self.root / config.name / "of_the_main_process"
+        if is_main():
+            mark_launched(self.run)
         logger = config.trainer.logger
         if logger in (None, True):
             folder, name, version = self.run.parent.parent, self.run.parent.name, self.run.name
@@ -201,7 +205,8 @@ def _fit(arguments: Sequence[str]) -> int:
     try:
         return _train(arguments, listener)
     except Stopped as stopped:
-        terminal().print(stopped_line(stopped.received.name, listener.saved, listener.step))
+        if is_main():
+            terminal().print(stopped_line(stopped.received.name, listener.saved, listener.step))
         return EXIT_CODES[stopped.received]
 
 
@@ -209,10 +214,10 @@ def _train(arguments: Sequence[str], listener: Listener) -> int:
     cli = Cli("fit", with_config_to_continue(arguments))
     if cli.only_launches:
         return cli.launch(arguments)
-    # Several ranks would have to agree on the step: there a signal keeps its usual meaning.
-    is_alone = cli.trainer.world_size == 1
-    cli.model.listener = listener if is_alone else cli.model.listener
-    with listener.listening() if is_alone else nullcontext():
+    cli.model.listener = listener
+    if cli.starts_ranks:  # the ranks listen, not their parent
+        return _fit_here(cli)
+    with listener.listening():
         return _fit_here(cli)
 
 
@@ -304,6 +309,10 @@ def _cli_for_checkpoint(command: str, arguments: Sequence[str]) -> tuple[Cli, Pa
         cli.model.recipe.network = network_from(content["classifier"]["network"])
         cli.datamodule.rows.take_vocabulary(content)
     return cli, path
+
+
+def _nothing() -> None:
+    """In place of a method that is not needed."""
 
 
 def _runs_on_cpu(accelerator: str) -> bool:

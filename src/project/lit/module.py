@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
+from torch.distributed.distributed_c10d import _get_default_store
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.optim import Optimizer
 from torchmetrics import Metric
@@ -137,7 +138,7 @@ class LitClassifier(Resumable):
         self.has_begun = True
         self.epoch = self.micro_batch = 0
         self.validation_due = False
-        self.listener.wait_for_step()
+        self.listener.wait_for_step(_get_default_store() if self.trainer.world_size > 1 else None)
         self.total_steps = self.training_plan.total_steps
         if self.class_weights is not None:
             self.class_weights = self.class_weights.to(self.device)
@@ -209,13 +210,15 @@ class LitClassifier(Resumable):
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
         """Log the step, if it is one of those; then the checkpoints' turn, unless a validation follows."""
         self.epoch, self.micro_batch = self.current_epoch, batch_idx + 1
-        if self.step_scalars:
+        self.listener.beat()
+        is_logged = bool(self.step_scalars)
+        if is_logged:
             self.log_interval()
         plan = self.training_plan
         if not plan.closes_window(batch_idx):
             return
         self.validation_due = self.trainer.enable_validation and plan.validates_after(self.epoch, batch_idx)
-        if self.listener.received is not None:
+        if self.listener.stops_after(self.global_step, is_told=self.device.type == "cpu" or is_logged):
             self.stop()
         if not self.validation_due:
             for callback in self.checkpoints:
@@ -235,7 +238,8 @@ class LitClassifier(Resumable):
 
     def on_validation_batch_start(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Do not let a validation keep a signal waiting: it is run when the run goes on."""
-        if self.listener.received is not None and self.trainer.state.fn == "fit":
+        self.listener.beat()
+        if self.listener.is_alone and self.listener.received is not None and self.trainer.state.fn == "fit":
             self.stop()
 
     def log_interval(self) -> None:

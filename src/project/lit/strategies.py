@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ from torch.optim import Optimizer
 from project.config import Distributed
 from project.launch import is_rank
 from project.lit.quiet import quieten
-from project.task.sharding import whole
+from project.task.sharding import shared_out_state, shared_out_weights, whole
 
 START_METHODS: dict[str, Literal["spawn", "fork"]] = {"ddp_spawn": "spawn", "ddp_fork": "fork"}
 
@@ -61,3 +62,24 @@ class Fsdp2(ModelParallelStrategy):
         """The optimizer's state dict with whole tensors, on every rank."""
         state: dict[str, Any] = whole(optimizer.state_dict())
         return state
+
+    @property
+    def lightning_restore_optimizer(self) -> bool:
+        """Whether Lightning asks for the optimizers' state to be loaded."""
+        return True
+
+    def load_checkpoint(self, checkpoint_path: Any, weights_only: bool | None = None) -> dict[str, Any]:
+        """The whole checkpoint, on every rank."""
+        content: dict[str, Any] = self.checkpoint_io.load_checkpoint(checkpoint_path, weights_only=weights_only)
+        return content
+
+    def load_model_state_dict(self, checkpoint: Mapping[str, Any], strict: bool = True) -> None:
+        """Each rank's part of the weights."""
+        module = self.lightning_module
+        assert module is not None
+        module.load_state_dict(shared_out_weights(checkpoint["state_dict"], module), strict=strict)
+
+    def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
+        """Each rank's part of the optimizer's state."""
+        for optimizer, state in zip(self.optimizers, checkpoint["optimizer_states"], strict=True):
+            optimizer.load_state_dict(shared_out_state(state, optimizer))
