@@ -35,6 +35,7 @@ from project.task.data import Data
 from project.task.objective import figures
 from project.task.recipe import check_compiler, network_from
 from project.task.resume import NothingLeft
+from project.trust import take_allowed
 
 START_METHODS: dict[str, StartMethod] = {"ddp_spawn": "spawn", "ddp_fork": "fork"}
 """How a strategy starts its ranks; the others run the command line anew."""
@@ -42,6 +43,7 @@ START_METHODS: dict[str, StartMethod] = {"ddp_spawn": "spawn", "ddp_fork": "fork
 
 def main(arguments: Sequence[str]) -> int:
     """Run `hand [fit|validate|test|predict] …`; without a word it fits. Returns the exit code."""
+    arguments = take_allowed(arguments)
     commands = {"fit": _fit, "validate": _evaluate, "test": _evaluate, "predict": _predict}
     if not arguments or arguments[0].startswith("-"):
         return _fit("fit", arguments)
@@ -86,7 +88,7 @@ def _train(command: str, arguments: Sequence[str], listener: Listener) -> int:
         console.print(best_line(*best))
     if checkpoints is not None:
         console.print(f"run: {checkpoints.last.parent.parent}")
-    console.print(f"look at it: make tensorboard, or tensorboard --logdir {settings.root}")
+    console.print(f"look at it: make tensorboard, or tensorboard --logdir {settings.root} --host localhost")
     return 0
 
 

@@ -25,6 +25,7 @@ from project.task.objective import balanced_weights
 from project.task.plan import Plan
 from project.task.rows import Label
 from project.task.sharding import class_of
+from project.trust import check_trusted
 
 
 @dataclass
@@ -160,12 +161,16 @@ def describe_network(factory: Callable[[int, int], nn.Module], network: nn.Modul
 
 
 def network_from(description: Mapping[str, Any]) -> Callable[[int, int], nn.Module]:
-    """The factory that `describe_network` described.
+    """The factory that `describe_network` described; its class is imported only where it is trusted (see trust.py).
 
     Raises:
-        UserError: where the class is not there or is no `torch.nn.Module`.
+        UserError: where the class is not trusted, is not there, or is no `torch.nn.Module`.
     """
-    path = str(description["class_path"])
+    path = str(description.get("class_path"))
+    try:
+        check_trusted(path)
+    except UserError as error:
+        raise UserError(f"the checkpoint's network: {error}") from None
     module_name, _, class_name = path.rpartition(".")
     try:
         found = getattr(importlib.import_module(module_name), class_name)
