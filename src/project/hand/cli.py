@@ -12,6 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from project.errors import UserError
+from project.faults.running import explained
 from project.hand.distributed import World, process_group
 from project.hand.fit import be_deterministic, fit, seed_everything
 from project.hand.loop import evaluate, predict
@@ -46,12 +47,13 @@ def main(arguments: Sequence[str]) -> int:
     arguments = take_allowed(arguments)
     commands = {"fit": _fit, "validate": _evaluate, "test": _evaluate, "predict": _predict}
     if not arguments or arguments[0].startswith("-"):
-        return _fit("fit", arguments)
+        arguments = ["fit", *arguments]
     if arguments[0] not in commands:
         meant = nearest(arguments[0], commands)
         hint = f"did you mean {meant}?" if meant else f"there are {', '.join(commands)}"
         raise UserError(f"hand: {arguments[0]}: no such command; {hint}")
-    return commands[arguments[0]](arguments[0], arguments[1:])
+    with explained():
+        return commands[arguments[0]](arguments[0], arguments[1:])
 
 
 def _fit(command: str, arguments: Sequence[str]) -> int:

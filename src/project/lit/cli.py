@@ -27,6 +27,7 @@ from torch import Tensor
 from project.config import Distributed, Strategy, add_shared_arguments, hyperparameters
 from project.errors import UserError
 from project.faults.command_line import check_arguments
+from project.faults.running import explained
 from project.launch import check_launched, is_main, is_rank, launch, num_processes
 from project.lit.callbacks import EpochLines, EvaluationClock, RunFolder, TensorBoardPages
 from project.lit.checkpoint import BestAndLast, NeutralCheckpointIO
@@ -200,7 +201,8 @@ def main(command: str, arguments: Sequence[str]) -> int:
     """Run one of the four commands; returns the exit code."""
     quieten()
     run = {"fit": _fit, "validate": _validate, "test": _test, "predict": _predict}[command]
-    return run(take_allowed(arguments))
+    with explained():
+        return run(take_allowed(arguments))
 
 
 def _fit(arguments: Sequence[str]) -> int:

@@ -12,6 +12,7 @@ import stat
 import warnings
 from pathlib import Path
 from typing import IO, Any
+from zipfile import BadZipFile, ZipFile
 
 import torch
 
@@ -83,6 +84,16 @@ def _check_archive(path: Path, file: IO[bytes]) -> None:
         raise UserError(
             f"{path}: unsafe, {size} bytes claim to unpack to {claimed}, and a checkpoint never grows; nothing was read"
         )
+
+    try:
+        with ZipFile(file) as archive:
+            flipped = archive.testzip()  # torch reads a flipped bit as if it were right
+    except (BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+        raise UserError(f"{path}: damaged checkpoint, {error}; take another") from None
+    finally:
+        file.seek(0)
+    if flipped is not None:
+        raise UserError(f"{path}: damaged checkpoint, {flipped} in it is not what was written; take another")
 
 
 def _reason(error: Exception) -> str:
