@@ -373,6 +373,16 @@ def cut_by_a_byte(path: Path, good: dict[str, Any], canary: Path) -> None:
 
 
 @other
+def flipped_bit(path: Path, good: dict[str, Any], canary: Path) -> None:
+    """In a weight; torch alone would take it as it is."""
+    torch.save({**good, "state_dict": {"weight": torch.full((9,), 1.5)}}, path)
+    content = bytearray(path.read_bytes())
+    content[content.index(torch.full((9,), 1.5).numpy().tobytes())] ^= 1
+    path.write_bytes(content)
+    torch.load(path, weights_only=True)
+
+
+@other
 def wrong_magic(path: Path, good: dict[str, Any], canary: Path) -> None:
     torch.save(good, path)
     path.write_bytes(b"PQ" + path.read_bytes()[2:])

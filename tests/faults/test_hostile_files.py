@@ -95,6 +95,7 @@ def test_a_bomb_is_refused_before_anything_is_unpacked(kind: str, made: Any, mon
         ),
         ("empty", "no checkpoint, it is empty; "),
         ("cut_in_half", "damaged checkpoint, its table of contents cannot be read"),
+        ("flipped_bit", "in it is not what was written; take another"),
         ("torchscript_archive", "a TorchScript program, no checkpoint"),
         ("torch_package", "there is no data.pkl in it"),
         ("instantiator_in_a_real_checkpoint", "unsafe, hyper_parameters may name code to call"),
@@ -133,6 +134,49 @@ def test_a_network_outside_of_what_is_trusted_is_not_imported(
     for configured in ([], ["--config", str(CONFIG), *trained.arguments])[: 1 if command[0] == "explain" else 2]:
         assert main([*command, *configured, f"--ckpt_path={path}"]) == 2
         assert "os.system: refused, os is none of torch, " in capsys.readouterr().err
+
+
+DAMAGED = {
+    "another tokenizer": (
+        "vocabulary",
+        {"tokenizer": "{}", "labels": ["a", "b"]},
+        "tokenizer and labels cannot be read",
+    ),
+    "no labels": ("vocabulary", {"tokenizer": "{}"}, "tokenizer and labels cannot be read"),
+    "no vocabulary": ("vocabulary", None, "damaged checkpoint, classifier.vocabulary is missing or of another kind"),
+    "length of words": (
+        "max_tokens",
+        "many",
+        "damaged checkpoint, classifier.max_tokens is missing or of another kind",
+    ),
+    "an argument too many": (
+        "network",
+        {"class_path": "project.task.network.TextCNN", "init_args": {"command": "ls"}},
+        "unexpected keyword argument 'command'",
+    ),
+    "arguments as a list": ("network", {"class_path": "project.task.network.TextCNN", "init_args": [1]}, "init_args"),
+    "another size": (
+        "network",
+        {"class_path": "project.task.network.TextCNN", "init_args": {"dim": 3}},
+        "weights do not fit",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+@pytest.mark.parametrize("command", [["validate"], ["hand", "validate"], ["explain", "some text"]], ids=" ".join)
+def test_plain_data_that_does_not_fit_together(
+    command: list[str], what: str, trained: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key, value, said = DAMAGED[what]
+    content = read_checkpoint(last(trained))
+    path = tmp_path / "damaged.ckpt"
+    torch.save({**content, "classifier": {**content["classifier"], key: value}}, path)
+    more = [] if command[0] == "explain" else ["--config", str(CONFIG), *trained.arguments]
+    assert main([*command, *more, f"--ckpt_path={path}"]) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("error: ")
+    assert said in line
 
 
 def test_a_real_checkpoint_in_a_linked_folder_is_read(trained: Corpus, tmp_path: Path) -> None:

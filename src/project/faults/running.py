@@ -57,6 +57,9 @@ def explanation(error: Exception) -> str | None:
             f"data.num_workers: a loader process is gone ({first}), for lack of memory as a rule; take fewer of them, "
             "or 0: rows are memory-mapped, and loader processes rarely help"
         )
+    if "loading state_dict" in text:
+        detail = " ".join(text.partition("\n")[2].split())[:120]
+        return f"the checkpoint's weights do not fit its network ({detail}); its class has changed since, or the file"
     if "DataLoader timed out" in text:
         return (
             f"data.num_workers: no batch came from the loader processes ({first}); see whether the disk of "

@@ -178,7 +178,10 @@ def network_from(description: Mapping[str, Any]) -> Callable[[int, int], nn.Modu
         raise UserError(f"{path}: the checkpoint's network class cannot be imported ({error})") from error
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise UserError(f"{path}: the checkpoint names this as its network, but it is no torch.nn.Module")
-    return functools.partial(found, **description["init_args"])
+    init_args = description.get("init_args")
+    if not isinstance(init_args, Mapping):
+        raise UserError(f"{path}: the checkpoint's init_args of it are no mapping; take another checkpoint")
+    return functools.partial(found, **init_args)
 
 
 @torch.no_grad()
