@@ -91,6 +91,20 @@ def test_allow_adds_a_name_for_one_command(
         assert main([*command, *arguments, "--allow=stranger"]) == 0
 
 
+def test_the_ranks_are_told_the_names(corpus: Corpus, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+
+    def launch(num_processes: int, arguments: list[str]) -> int:
+        started.append(arguments)
+        return 0
+
+    monkeypatch.setattr("project.hand.cli.launch", launch)
+    more = ["--allow", "stranger", "--model.network=stranger.Bag", "--trainer.devices=2", "--trainer.strategy=ddp"]
+    assert call("hand", corpus, *more, "--trainer.accelerator=cpu") == 0
+    assert take_allowed(started[0])
+    assert as_options() == ["--allow=stranger"]
+
+
 def test_compare_hands_the_names_on_to_both_twins(
     corpus: Corpus, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
