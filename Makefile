@@ -4,7 +4,7 @@ BIN := .venv/bin
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: fit test setup lint types unit tensorboard corpus parity resume
+.PHONY: fit test setup lint types unit tensorboard corpus parity resume faults fuzz
 
 fit: setup
 	$(BIN)/python -m project fit --config configs/default.yaml
@@ -36,6 +36,14 @@ parity: setup
 # Every test of continued runs, with 50 kills at random moments and torch.compile: some minutes.
 resume: setup
 	TWINLOOP_KILLS=50 $(BIN)/pytest tests/resume
+
+# What docs/faults.md promises.
+faults: setup
+	$(BIN)/pytest tests/faults tests/test_trust.py tests/task/test_rows.py tests/task/test_cache.py
+
+# Minutes of damaged rows, instead of the suite's seconds.
+fuzz: setup
+	FUZZ_EXAMPLES=20000 $(BIN)/pytest tests/faults/test_properties.py
 
 corpus: setup
 	$(BIN)/python scripts/make_corpus.py

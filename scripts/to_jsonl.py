@@ -124,11 +124,12 @@ def make_parser() -> argparse.ArgumentParser:
         help="train,val,test of a folder (default: 0.8,0.1,0.1); a file of share 0 is neither written nor touched",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the split (default: 0)")
+    parser.add_argument("--overwrite", action="store_true", help="replace files that are there already")
     return parser
 
 
 def main(argv: Sequence[str]) -> int:
-    """Convert, print the counts, return the exit status: 0, or 1 with lines on standard error that say what to mend."""
+    """Convert, print the counts, return the exit status: 0, or 2 with lines on standard error that say what to mend."""
     parser = make_parser()
     options = parser.parse_args(argv)
     single = options.output.suffix == ".jsonl"
@@ -159,13 +160,18 @@ def main(argv: Sequence[str]) -> int:
                     raise SourceError(
                         f"{options.source}: {len(rows)} rows are too few, none falls to {path.name}; change --split"
                     )
+        there = [str(path) for path in files if path.exists()]
+        if there and not options.overwrite:
+            raise SourceError(
+                f"{', '.join(there)}: there already; add --overwrite to replace, or name another --output"
+            )
         write(files)
     except SourceError as error:
-        print(*error.args, sep="\n", file=sys.stderr)
-        return 1
+        print("error:", "\n".join(error.args), file=sys.stderr)
+        return 2
     except OSError as error:
-        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
-        return 1
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
     print(count_table(files))
     print(f"wrote {', '.join(map(str, files))}")
     if not single and (missing := {label for _, label in rows} - {label for _, label in next(iter(files.values()))}):

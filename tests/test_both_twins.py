@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,8 @@ def test_refused_in_one_line(
 ) -> None:
     (tmp_path / "networks.py").write_text(NETWORKS)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)  # modules of the working folder are trusted
+    monkeypatch.delitem(sys.modules, "networks", raising=False)  # of another test's folder
     assert call(twin, corpus, *more) == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("error: ")
@@ -93,6 +96,8 @@ def test_a_network_needs_no_init_args(
 ) -> None:
     (tmp_path / "networks.py").write_text(NETWORKS)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)  # modules of the working folder are trusted
+    monkeypatch.delitem(sys.modules, "networks", raising=False)  # of another test's folder
     assert call(twin, corpus, "--model.network=networks.Fine") == 0
 
 

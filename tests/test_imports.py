@@ -14,12 +14,13 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 
 # Which rooms a room may import, beside itself. A room is a folder, or a file right under project/.
-FOUNDATION = {"errors", "spelling", "trace", "runs", "signals"}
+FOUNDATION = {"errors", "spelling", "trust", "trace", "runs", "signals"}
 CONFIG = {"config", "faults"}
 TWIN = {"task", *FOUNDATION, *CONFIG, "saved", "report", "predictions", "launch"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "spelling": set(),
+    "trust": {"errors"},
     "trace": {"errors"},
     "runs": {"errors"},
     "signals": set(),
@@ -28,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "saved": {"task", *FOUNDATION, *CONFIG},
     "report": {"task", *FOUNDATION},
     "predictions": {"task", *FOUNDATION},
-    "launch": {"errors"},
+    "launch": {"errors", "trust"},
     "hand": TWIN,
     "lit": TWIN,
     "parity": {"hand", "lit", *TWIN},

@@ -56,7 +56,7 @@ def test_project_command(line: str, trained: Corpus, monkeypatch: pytest.MonkeyP
         return
     (tmp_path / "mynet.py").write_text(STRANGERS_NETWORK)
     monkeypatch.syspath_prepend(str(tmp_path))
-    options = [*trained.arguments, "--trainer.accelerator=cpu"]
+    options = [*trained.arguments, "--trainer.accelerator=cpu", "--allow=mynet"]
     if command == "fit":
         options += ["--trainer.fast_dev_run=2"]
     if "--print_config" in arguments:

@@ -22,6 +22,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, P
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from project.errors import UserError
+from project.trust import as_options
 
 StartMethod = Literal["popen", "spawn", "fork"]
 
@@ -100,6 +101,7 @@ def launch(num_local: int, command: Sequence[str], start_method: StartMethod = "
         signals_to_handle="SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1",  # it passes them on, and waits for the ranks
         start_method="spawn" if start_method == "popen" else start_method,
     )
+    command = [*command, *as_options()]
     try:
         if start_method == "popen":
             elastic_launch(config, sys.executable)("-m", "project", *command)

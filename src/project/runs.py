@@ -26,8 +26,10 @@ def new_run(root: Path, name: str) -> Path:
     """Make and return `<root>/<name>/version_N` with the next free N; runs that start together get one each.
 
     Raises:
-        UserError: where the folder cannot be made.
+        UserError: where the name leads out of `root`, or the folder cannot be made.
     """
+    if Path(name).is_absolute() or ".." in Path(name).parts or "\0" in name:
+        raise UserError(f"name: {name!r} leads out of {root}; take a plain name, such as default or sweep/one")
     parent = root / name
     try:
         parent.mkdir(parents=True, exist_ok=True)

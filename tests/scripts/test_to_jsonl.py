@@ -33,11 +33,12 @@ def source_file(folder: Path, name: str, content: str | bytes) -> Path:
 
 
 def failure(capsys: pytest.CaptureFixture[str], *argv: str | Path) -> list[str]:
-    """The lines on standard error of a conversion that must fail with 1 and print nothing else."""
-    assert main([str(part) for part in argv]) == 1
+    """The lines of the error of a conversion that must fail as the product's commands do, and print nothing else."""
+    assert main([str(part) for part in argv]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    return err.splitlines()
+    assert err.startswith("error: ")
+    return err.removeprefix("error: ").splitlines()
 
 
 def test_csv_with_bom_crlf_quoted_newline_and_quotes(tmp_path: Path) -> None:
@@ -49,7 +50,7 @@ def test_csv_columns_by_name_and_by_number(tmp_path: Path) -> None:
     source = source_file(tmp_path, "a.csv", "stars,review\n5,good\n1,bad\n")
     assert convert(source, "--text", "review", "--label", "stars") == [("good", 5), ("bad", 1)]
     source = source_file(tmp_path, "b.csv", "x,good\ny,bad\n")
-    assert convert(source, "--text", "2", "--label", "1") == [("good", "x"), ("bad", "y")]
+    assert convert(source, "--text", "2", "--label", "1", "--overwrite") == [("good", "x"), ("bad", "y")]
 
 
 def test_csv_field_of_a_million_characters(tmp_path: Path) -> None:
@@ -297,8 +298,24 @@ def test_a_program_that_reads_the_old_file_is_not_disturbed(tmp_path: Path) -> N
     convert(source)
     with output.open() as reader:
         source.write_text("a new\n")
-        assert convert(source) == [("new", "a")]
+        assert convert(source, "--overwrite") == [("new", "a")]
         assert reader.read() == '{"text": "old", "label": "a"}\n'
+
+
+@pytest.mark.parametrize("output", ["out.jsonl", "out"])
+def test_files_that_are_there_are_not_replaced_unasked(
+    output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, path = many_rows(tmp_path), tmp_path / output
+    assert main([str(source), "--output", str(path)]) == 0
+    files = sorted(tmp_path.rglob("*.jsonl"))
+    before = {file: file.read_bytes() for file in files}
+    capsys.readouterr()
+    source.write_text("".join(f"a new {number}\n" for number in range(40)))
+    (line,) = failure(capsys, source, "--output", path)
+    assert all(str(file) in line for file in files)
+    assert line.endswith(": there already; add --overwrite to replace, or name another --output")
+    assert {file: file.read_bytes() for file in files} == before
 
 
 def test_failure_while_writing_leaves_the_old_files(
@@ -316,6 +333,8 @@ def test_failure_while_writing_leaves_the_old_files(
         return "{}"
 
     monkeypatch.setattr("json.dumps", disk_full_in_the_second_file)
-    assert failure(capsys, source, "--output", output, "--seed", "1") == ["val.jsonl: No space left on device"]
+    assert failure(capsys, source, "--output", output, "--seed", "1", "--overwrite") == [
+        "val.jsonl: No space left on device"
+    ]
     monkeypatch.undo()
     assert {path.stem: rows_of(path) for path in output.iterdir()} == before

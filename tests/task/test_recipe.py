@@ -123,9 +123,19 @@ def test_what_cannot_stand_in_a_checkpoint_is_refused() -> None:
         describe_network(factory, Pooling(20, 4))
 
 
-@pytest.mark.parametrize("class_path", ["no.such.module.Network", "torch.nn.NoSuchNetwork", "os.system", "print"])
-def test_a_checkpoint_that_names_no_network_is_refused(class_path: str) -> None:
-    with pytest.raises(UserError, match="network"):
+@pytest.mark.parametrize(
+    ("class_path", "said"),
+    [
+        ("no.such.module.Network", "there is no module no"),
+        ("torch.nn.NoSuchNetwork", "network class cannot be imported"),
+        ("torch.save", "names this as its network, but it is no torch.nn.Module"),
+        ("torch.os.system", "network class cannot be imported"),
+        ("os.system", "refused, os is none of torch, lightning, "),
+        ("print", "there is no module print"),
+    ],
+)
+def test_a_checkpoint_that_names_no_network_is_refused(class_path: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
         network_from({"class_path": class_path, "init_args": {}})
 
 

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from jsonargparse import ArgumentParser, Namespace
+from jsonargparse import ArgumentParser, Namespace, set_parsing_settings
 
 from project.errors import UserError
 from project.faults.keys import ConfigCheck
 from project.faults.nodes import line_of, read_file, read_text
+from project.trust import trusted
 
 SHOWN = ("--help", "-h", "--print_config", "--print_shtab")
 WITHOUT_VALUE = ("print_config", "print_shtab")
@@ -38,6 +39,8 @@ def check_arguments(parser: ArgumentParser, arguments: Sequence[str]) -> Namespa
     """
     integers_first(parser)
     name_own_networks(parser)
+    # also for what only jsonargparse sees, such as a class or function within the arguments of a class
+    set_parsing_settings(import_path_denylist=["*"], import_path_allowlist=trusted())
     if not any(argument in ("-h", "--help") or _asks_for_class_help(argument) for argument in arguments):
         faults = _faults(parser, arguments)
         if faults:

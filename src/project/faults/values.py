@@ -20,6 +20,7 @@ from jsonargparse.typing import ClosedUnitInterval, NonNegativeInt, PositiveInt
 from project.errors import UserError
 from project.faults.nodes import is_null, pair
 from project.spelling import nearest
+from project.trust import check_trusted
 
 WORDS: dict[Any, str] = {
     str: "text",
@@ -131,6 +132,7 @@ def find_class(name: str, bases: tuple[type, ...]) -> type:
     wanted = " or ".join(f"{base.__module__.partition('.')[0]}'s {base.__name__}" for base in bases)
     if not module_name:
         return _known_class(name, bases, wanted)
+    check_trusted(name)
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -150,6 +152,7 @@ def find_class(name: str, bases: tuple[type, ...]) -> type:
         raise UserError(f"{name} is no class; expected a subclass of {wanted}")
     if not issubclass(found, bases):
         raise UserError(f"{name} is no subclass of {wanted}")
+    check_trusted(f"{found.__module__}.{found.__qualname__}")  # a module may hand on what is another's
     return found
 
 
@@ -157,6 +160,7 @@ def _known_class(name: str, bases: tuple[type, ...], wanted: str) -> type:
     known = {found for base in bases for found in _subclasses(base)}
     fitting = sorted((found for found in known if found.__name__ == name), key=_path)
     if len(fitting) == 1:
+        check_trusted(f"{fitting[0].__module__}.{name}")
         return fitting[0]
     if fitting:
         raise UserError(f"{name} may be {' or '.join(map(_path, fitting))}; write one of them")

@@ -12,6 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from project.errors import UserError
+from project.faults.running import explained
 from project.hand.distributed import World, process_group
 from project.hand.fit import be_deterministic, fit, seed_everything
 from project.hand.loop import evaluate, predict
@@ -35,6 +36,7 @@ from project.task.data import Data
 from project.task.objective import figures
 from project.task.recipe import check_compiler, network_from
 from project.task.resume import NothingLeft
+from project.trust import take_allowed
 
 START_METHODS: dict[str, StartMethod] = {"ddp_spawn": "spawn", "ddp_fork": "fork"}
 """How a strategy starts its ranks; the others run the command line anew."""
@@ -42,14 +44,16 @@ START_METHODS: dict[str, StartMethod] = {"ddp_spawn": "spawn", "ddp_fork": "fork
 
 def main(arguments: Sequence[str]) -> int:
     """Run `hand [fit|validate|test|predict] …`; without a word it fits. Returns the exit code."""
+    arguments = take_allowed(arguments)
     commands = {"fit": _fit, "validate": _evaluate, "test": _evaluate, "predict": _predict}
     if not arguments or arguments[0].startswith("-"):
-        return _fit("fit", arguments)
+        arguments = ["fit", *arguments]
     if arguments[0] not in commands:
         meant = nearest(arguments[0], commands)
         hint = f"did you mean {meant}?" if meant else f"there are {', '.join(commands)}"
         raise UserError(f"hand: {arguments[0]}: no such command; {hint}")
-    return commands[arguments[0]](arguments[0], arguments[1:])
+    with explained():
+        return commands[arguments[0]](arguments[0], arguments[1:])
 
 
 def _fit(command: str, arguments: Sequence[str]) -> int:
@@ -86,7 +90,7 @@ def _train(command: str, arguments: Sequence[str], listener: Listener) -> int:
         console.print(best_line(*best))
     if checkpoints is not None:
         console.print(f"run: {checkpoints.last.parent.parent}")
-    console.print(f"look at it: make tensorboard, or tensorboard --logdir {settings.root}")
+    console.print(f"look at it: make tensorboard, or tensorboard --logdir {settings.root} --host localhost")
     return 0
 
 

@@ -151,6 +151,7 @@ def run_epochs(
     loader.batch_sampler.seek(run.epoch, run.micro_batch)  # type: ignore[union-attr]
     while not early_stopping.stopped and not finished(run):
         epoch = run.epoch
+        data.check_unchanged()
         loader.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]
         for micro_batch in train_epoch(run, log.shown(loader)):
             if plan.closes_window(micro_batch) and run.logs(run.step):

@@ -25,6 +25,7 @@ from project.faults.command_line import check_arguments
 from project.hand.trainer import OTHER_KEYS, TrainerConfig, refuse_other_keys
 from project.runs import ROOT
 from project.task.recipe import Recipe
+from project.trust import HELP
 
 
 @dataclass
@@ -63,6 +64,7 @@ def read_settings(command: str, arguments: Sequence[str]) -> Settings:
     parser = ArgumentParser(
         prog=f"python -m project hand {command}",
         description="By a loop written by hand: hand [fit] trains; hand validate, hand test and hand predict evaluate.",
+        epilog=HELP,
         exit_on_error=False,
         allow_abbrev=False,
     )

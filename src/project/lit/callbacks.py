@@ -78,7 +78,7 @@ class EpochLines(Callback):
                     best = (callback.best, callback.config.monitor, callback.best_value, callback.best_epoch)
                     self.console.print(best_line(*best))
                 self.console.print(f"run: {callback.last.parent.parent}")
-        self.console.print(f"look at it: make tensorboard, or tensorboard --logdir {self.root}")
+        self.console.print(f"look at it: make tensorboard, or tensorboard --logdir {self.root} --host localhost")
 
 
 class TensorBoardPages(Callback):

@@ -26,6 +26,7 @@ from torch import Tensor
 from project.config import Distributed, Strategy, add_shared_arguments, hyperparameters
 from project.errors import UserError
 from project.faults.command_line import check_arguments
+from project.faults.running import explained
 from project.launch import check_launched, is_main, is_rank, launch, num_processes
 from project.lit.callbacks import EpochLines, EvaluationClock, RunFolder, TensorBoardPages
 from project.lit.checkpoint import BestAndLast, NeutralCheckpointIO
@@ -50,6 +51,7 @@ from project.task.checkpoint import read_checkpoint
 from project.task.order import interleaved
 from project.task.recipe import network_from
 from project.task.resume import NothingLeft
+from project.trust import HELP, take_allowed
 
 TRAINER_DEFAULTS = {
     "num_sanity_val_steps": 0,  # bad rows are found when the data is prepared, not by a rehearsal
@@ -83,7 +85,12 @@ class Cli(LightningCLI):
             trainer_defaults=TRAINER_DEFAULTS,
             save_config_callback=None,  # RunFolder writes the configuration, into the run's folder whatever the logger
             seed_everything_default=0,  # a number, so that a run's saved configuration repeats it
-            parser_kwargs={"prog": f"python -m project {command}", "exit_on_error": False, "allow_abbrev": False},
+            parser_kwargs={
+                "prog": f"python -m project {command}",
+                "epilog": HELP,
+                "exit_on_error": False,
+                "allow_abbrev": False,
+            },
         )
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
@@ -197,7 +204,9 @@ class Cli(LightningCLI):
 def main(command: str, arguments: Sequence[str]) -> int:
     """Run one of the four commands; returns the exit code."""
     quieten()
-    return {"fit": _fit, "validate": _validate, "test": _test, "predict": _predict}[command](arguments)
+    run = {"fit": _fit, "validate": _validate, "test": _test, "predict": _predict}[command]
+    with explained():
+        return run(take_allowed(arguments))
 
 
 def _fit(arguments: Sequence[str]) -> int:

@@ -152,6 +152,10 @@ class LitClassifier(Resumable):
             position, content = self.resumed
             restore(content, position, self)
 
+    def on_train_epoch_start(self) -> None:
+        """What is trained on is still what was read."""
+        self.data.check_unchanged()
+
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Forward and summed loss, () float32; autocast, where set, covers both."""
         if self.distributed.reduce_once_per_window:

@@ -22,6 +22,7 @@ from project.parity.ulp import INCOMPARABLE
 from project.report import terminal
 from project.runs import FINISHED
 from project.trace import STAGES
+from project.trust import HELP
 
 USAGE = """\
 python -m project compare [options] --config FILE [--config FILE …] [--any.key VALUE …]
@@ -45,6 +46,7 @@ def main(arguments: Sequence[str]) -> int:
         prog="python -m project compare",
         usage=USAGE,
         description=DESCRIPTION,
+        epilog=HELP,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -14,6 +14,7 @@ from project.parity.reading import Numbered, number, place_of, shared
 from project.parity.reading import Trace as Trace
 from project.parity.reading import read_trace as read_trace
 from project.parity.ulp import ulp_distance, ulp_distances
+from project.task.archive import load_archive
 from project.trace import STAGES
 
 POSITION = ("kind", "epoch", "micro_batch", "step")
@@ -132,7 +133,7 @@ def pin_down(divergence: Divergence, a: Path, b: Path) -> None:
         a: what `tensors_at` saved in one run.
         b: the same of the other.
     """
-    left, right = (torch.load(path, weights_only=True).get(divergence.stage, {}) for path in (a, b))
+    left, right = (load_archive(path).get(divergence.stage, {}) for path in (a, b))
     for place, difference in enumerate(divergence.differences):
         label = difference.tensor or ""
         name = label.partition(" ")[2]

@@ -15,6 +15,7 @@ from torch import Tensor
 from project.parity.compare import EXACT, Tolerance
 from project.parity.reading import Numbered, Trace, number, place_of, shared
 from project.parity.ulp import INCOMPARABLE, ulp_distance, ulp_distances
+from project.task.archive import load_archive
 from project.task.checkpoint import read_checkpoint
 
 TRACED = {
@@ -85,7 +86,7 @@ def rows_of_runs(a: Path, b: Path, tolerance: Tolerance = EXACT) -> Iterator[Row
                 yield _row(quantity, dict(_leaves(left.get(key) or {})), dict(_leaves(right.get(key) or {})), tolerance)
     paths = [folder / PREDICTIONS for folder in (a, b)]
     if all(path.is_file() for path in paths):
-        one, other = (torch.load(path, weights_only=True) for path in paths)
+        one, other = (load_archive(path) for path in paths)
         yield _row("test predictions", {"": one}, {"": other}, tolerance)
 
 

@@ -2,8 +2,8 @@
 
 A prepared folder holds what is slow to make and quick to read (decoded rows, token ids). Its name is a key over all
 that went into it, so a changed input is a new folder and a cached one is never stale. A folder appears by one rename
-of a finished, synced temporary folder: whoever sees it sees all of it. Its `meta.json` keeps the size of every file,
-so that a folder damaged later (a full disk, a half-copied cache) is noticed and built again.
+of a finished, synced temporary folder: whoever sees it sees all of it. Its `meta.json` keeps size and CRC-32 of every
+file, so that a folder damaged later (a full disk, a half-copied cache, a flipped bit) is noticed and built again.
 """
 
 import fcntl
@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import shutil
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+from project.errors import UserError
 
 logger = logging.getLogger(__name__)
 
@@ -40,17 +43,30 @@ def prepared(cache_dir: str | Path, key: str, build: Callable[[Path], None]) -> 
 
     Processes and threads that ask for the same key at the same time wait for the one that builds. Whatever `build`
     raises is raised here and leaves nothing behind; those that waited then try for themselves.
+
+    Raises:
+        UserError: where the folder cannot be written.
     """
     cache_dir = Path(cache_dir)
     folder = cache_dir / key
     if _problem(folder) is None:
         return folder
-    cache_dir.mkdir(parents=True, exist_ok=True)
-    with _locked(cache_dir / f"{key}.lock"):
+    try:
+        _build(folder, build)
+    except OSError as error:
+        reason = f"cannot be made ({error.strerror or error}{f': {error.filename}' if error.filename else ''})"
+        raise UserError(f"{folder}: {reason}; name another place with --data.cache_dir, or make room") from error
+    return folder
+
+
+def _build(folder: Path, build: Callable[[Path], None]) -> None:
+    """Build the folder, unless another process does so in the meantime."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(folder.with_name(f"{folder.name}.lock")):
         problem = _problem(folder)
         if problem is None:
-            return folder
-        temporary = cache_dir / f"{key}.tmp"
+            return
+        temporary = folder.with_name(f"{folder.name}.tmp")
         shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed: the lock is ours, so it is dead
         if folder.exists():
             logger.warning("%s: damaged cache (%s); building it again", folder, problem)
@@ -61,10 +77,9 @@ def prepared(cache_dir: str | Path, key: str, build: Callable[[Path], None]) -> 
             build(temporary)
             _seal(temporary)
             temporary.rename(folder)
-            _sync(cache_dir)
+            _sync(folder.parent)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-    return folder
 
 
 def open_array(path: Path, dtype: DTypeLike) -> NDArray[Any]:
@@ -78,22 +93,35 @@ def open_array(path: Path, dtype: DTypeLike) -> NDArray[Any]:
 def _problem(folder: Path) -> str | None:
     """What keeps the folder from being used, or None."""
     try:
-        sizes: dict[str, int] = json.loads((folder / META).read_bytes())["files"]
-        found = {name: (folder / name).stat().st_size for name in sizes}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        written: dict[str, list[int]] = json.loads((folder / META).read_bytes())["files"]
+        for name, (size, checksum) in written.items():
+            found = (folder / name).stat().st_size
+            if found != size:
+                return f"{name}: {found} bytes where {size} were written"
+            if _checksum(folder / name) != checksum:
+                return f"{name}: not what was written"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return str(error)
-    wrong = [name for name in sizes if found[name] != sizes[name]]
-    return f"{wrong[0]}: {found[wrong[0]]} bytes where {sizes[wrong[0]]} were written" if wrong else None
+    return None
 
 
 def _seal(folder: Path) -> None:
-    """Write the sizes of all files to `meta.json` and sync everything to the disk."""
+    """Write size and checksum of all files to `meta.json` and sync everything to the disk."""
     names = sorted(file.name for file in folder.iterdir())
-    meta = {"files": {name: (folder / name).stat().st_size for name in names}}
+    meta = {"files": {name: [(folder / name).stat().st_size, _checksum(folder / name)] for name in names}}
     (folder / META).write_text(json.dumps(meta))
     for name in [*names, META]:
         _sync(folder / name)
     _sync(folder)
+
+
+def _checksum(path: Path) -> int:
+    """CRC-32 of a file; reads it once."""
+    checksum = 0
+    with path.open("rb") as stream:
+        while block := stream.read(2**20):
+            checksum = zlib.crc32(block, checksum)
+    return checksum
 
 
 def _sync(path: Path) -> None:

@@ -18,19 +18,17 @@ docs/checkpoint.md describes each key.
 from __future__ import annotations
 
 import os
-import pickle
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
 
 import torch
 from torch import Tensor, nn
 
 from project.errors import UserError
+from project.task.archive import load_archive
 from project.task.recipe import describe_network
 from project.task.vocabulary import Vocabulary
 
@@ -104,40 +102,25 @@ def kept_before(last: Path) -> list[Path]:
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
-    """The file's content, tensors on the CPU; loaded with weights_only, so nothing in it is executed.
+    """The file's content, tensors on the CPU; nothing in it is executed (see task/archive.py).
 
     Raises:
-        UserError: where the file is missing, damaged, or not a checkpoint of this project: one line that says so.
+        UserError: where the file is missing, damaged, unsafe or not of this project: one line says so.
     """
-    try:
-        check_records(path)
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such checkpoint") from None
-    except IsADirectoryError:
-        raise UserError(f"{path}: a folder, not a checkpoint; name a file such as {path}/best.ckpt") from None
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError, BadZipFile) as error:
-        plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error).strip())
-        reason = re.split(r"[.:;]?\s*(?:\n|\. )", plain)[0][:120]  # torch goes on at length
-        raise UserError(f"{path}: cannot be read as a checkpoint, it is damaged or unsafe ({reason})") from None
+    content = load_archive(path)
     if not isinstance(content, dict) or not isinstance(description := content.get("classifier"), Mapping):
         raise UserError(f"{path}: not a checkpoint of this project (no `classifier` in it)")
     if description.get("format") != FORMAT:
         raise UserError(f"{path}: format {description.get('format')!r}, but this version reads format {FORMAT}")
+    for key in ("hyper_parameters", "datamodule_hyper_parameters"):
+        if key in content:  # Lightning would call what their `_instantiator` names
+            raise UserError(f"{path}: unsafe, {key} may name code to call, and no checkpoint of this project has them")
+    kinds = {"network": Mapping, "vocabulary": Mapping, "max_tokens": int}
+    wrong = [key for key, kind in kinds.items() if not isinstance(description.get(key), kind)]
+    if wrong or not isinstance(content.get("state_dict"), Mapping):
+        missing = f"classifier.{wrong[0]}" if wrong else "state_dict"
+        raise UserError(f"{path}: damaged checkpoint, {missing} is missing or of another kind; take another")
     return content
-
-
-def check_records(path: str | Path) -> None:
-    """Hold each record against its CRC-32: torch reads a flipped bit as if it were right.
-
-    Raises:
-        BadZipFile: where it is no archive as torch.save writes them, or a record, which is named, is damaged.
-        OSError: where it cannot be opened.
-    """
-    with open(path, "rb") as opened, ZipFile(opened) as file:
-        damaged = file.testzip()
-    if damaged is not None:
-        raise BadZipFile(f"record {damaged} is not what was written")
 
 
 def _sync(path: Path) -> None:

@@ -39,12 +39,17 @@ class Classifier:
         content = read_checkpoint(path)
         description = content["classifier"]
         vocabulary = Vocabulary.from_state(description["vocabulary"])
-        network = network_from(description["network"])(vocabulary.num_tokens, vocabulary.num_classes)
+        factory = network_from(description["network"])
+        try:
+            network = factory(vocabulary.num_tokens, vocabulary.num_classes)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{path}: its network cannot be built ({error}); take another checkpoint") from None
         try:
             network.load_state_dict(content["state_dict"])
         except RuntimeError as error:  # the class has changed since
+            reason = " ".join(str(error).partition("\n")[2].split())
             raise UserError(
-                f"{path}: its weights do not fit {description['network']['class_path']} ({error})"
+                f"{path}: its weights do not fit {description['network']['class_path']} ({reason})"
             ) from None
         return cls(network.eval(), vocabulary, int(description["max_tokens"]))
 

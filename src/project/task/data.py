@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import shutil
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +16,17 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from project.config import DataConfig
-from project.errors import UserError
 from project.task.batch import collate
 from project.task.checkpoint import read_checkpoint
 from project.task.dataset import Example, JsonlDataset
 from project.task.order import OrderedBatches
-from project.task.rows import DataError, load_rows
+from project.task.rows import DataError, Rows, load_rows, num_shared_texts
 from project.task.vocabulary import Vocabulary
+
+logger = logging.getLogger(__name__)
+
+LOADER_TIMEOUT_SECONDS = 300
+"""A batch takes milliseconds; loader processes that give none for so long never will."""
 
 
 class Data:
@@ -34,13 +41,22 @@ class Data:
         self.config = config
         self.splits: dict[str, JsonlDataset] = {}
 
+    def check_unchanged(self) -> None:
+        """Hold the files that are open against what was read of them; both twins do so at the start of each epoch.
+
+        Raises:
+            DataError: one of them has another content, or is gone.
+        """
+        for dataset in self.splits.values():
+            dataset.rows.check_unchanged()
+
     def fit_vocabulary(self, tokenizer_from: str | Path | None = None) -> None:
         """Learn tokenizer and labels from the training rows; `tokenizer_from` names a checkpoint to keep those of.
 
         Raises:
             UserError: where the training rows or the checkpoint are faulty.
         """
-        rows = load_rows(self._path("train_file"), self.config.cache_dir, empty_text=self.config.empty_text)
+        rows = self._all_rows("train_file", "val_file")["train_file"]
         self.vocabulary = Vocabulary.fit(rows, self.config.tokenizer, self.config.cache_dir)
         if tokenizer_from is not None:
             theirs = Vocabulary.from_state(read_checkpoint(tokenizer_from)["classifier"]["vocabulary"])
@@ -61,6 +77,8 @@ class Data:
             self.splits[split] = self._predict_rows()
         else:
             self.splits[split] = self._prepared(self._path(f"{split}_file"), labelled=True)
+        for remark in self._remarks(split):
+            logger.warning("warning: %s", remark)
         return self.splits[split]
 
     @property
@@ -73,6 +91,7 @@ class Data:
         """Micro-batches of one rank: train in the order of (seed, epoch), the others whole and in the file's order."""
         dataset = self.splits[split]
         training = split == "train"
+        warnings.filterwarnings("ignore", "This DataLoader will create")  # _remarks says so, in one line
         return DataLoader(
             dataset,
             batch_sampler=OrderedBatches(
@@ -87,15 +106,47 @@ class Data:
             collate_fn=collate,
             num_workers=self.config.num_workers,
             persistent_workers=self.config.num_workers > 0,
+            timeout=LOADER_TIMEOUT_SECONDS if self.config.num_workers else 0,
             pin_memory=torch.cuda.is_available(),
-            # A generator of its own: iter() would otherwise draw from the stream that feeds dropout (pytorch 80119).
+            # A generator of its own: iter() would otherwise draw from the stream of dropout (pytorch 80119).
             generator=torch.Generator().manual_seed(self.config.seed),
         )
+
+    def _all_rows(self, *keys: str) -> dict[str, Rows]:
+        """The rows of several files; the faults of all of them are reported together."""
+        found, faults = dict[str, Rows](), list[str]()
+        for key in keys:
+            try:
+                found[key] = load_rows(self._path(key), self.config.cache_dir, empty_text=self.config.empty_text)
+            except DataError as error:
+                faults.append(str(error))
+        if faults:
+            raise DataError("\n".join(faults))
+        return found
+
+    def _remarks(self, split: str) -> list[str]:
+        """What is odd about a split, for one process of several to say."""
+        if any(os.environ.get(name, "0") != "0" for name in ("RANK", "LOCAL_RANK")):
+            return []
+        rows = self.splits[split].rows
+        remarks = rows.remarks
+        if split == "val" and "train" in self.splits:
+            train = self.splits["train"].rows
+            num_shared = num_shared_texts(rows, train, self.config.cache_dir)
+            if num_shared:
+                share = f"{num_shared} of {len(rows)} texts also stand in {train.path}"
+                remarks.append(f"{rows.path}: {share}; figures on rows that were trained on flatter")
+        num_workers, num_cores = self.config.num_workers, len(os.sched_getaffinity(0))
+        if split != "val" and num_workers > num_cores:
+            remarks.append(
+                f"data.num_workers: {num_workers} loader processes for {num_cores} cores; 0 is usually fastest"
+            )
+        return remarks
 
     def _path(self, key: str) -> str:
         path: str | None = getattr(self.config, key)
         if path is None:
-            raise UserError(f"data.{key}: not set; name a .jsonl or .jsonl.gz file, such as --data.{key} rows.jsonl")
+            raise DataError(f"data.{key}: not set; name a .jsonl or .jsonl.gz file, such as --data.{key} rows.jsonl")
         return path
 
     def _prepared(self, path: str | Path, *, labelled: bool) -> JsonlDataset:

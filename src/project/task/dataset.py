@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from project.task.cache import digest, open_array, prepared
-from project.task.lines import EmptyText, Faults, show
+from project.task.lines import DataError, EmptyText, Faults, show
 from project.task.rows import Rows, load_rows
 from project.task.tokenizer import UNKNOWN_ID
 from project.task.vocabulary import Vocabulary
@@ -84,12 +84,33 @@ class JsonlDataset(Dataset[Example]):
         tokens = self._tokens[self._offsets[row] : self._offsets[row + 1]]  # (T,)
         return Example(torch.from_numpy(tokens.astype(np.int64)), int(self.labels[row]), index)
 
+    def __getitems__(self, indices: list[int]) -> list[Example]:
+        """The rows of a micro-batch; one that cannot be read is named, also out of a loader process.
+
+        Raises:
+            DataError: names the row.
+        """
+        examples = []
+        for index in indices:
+            try:
+                examples.append(self[index])
+            except Exception as error:
+                row = index if index >= 0 else -1 - index
+                reason = f"{type(error).__name__}: {error}"
+                raise DataError(f"{self.path}: example {row} cannot be read ({reason}); delete the cache") from error
+        return examples
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in ("fingerprint", "_rows", "_dtype", "_folder")}
 
     def text(self, index: int) -> str:
         """The text of row `index`, as it stood in the file."""
         return self._rows.text(index)
+
+    @property
+    def rows(self) -> Rows:
+        """The rows behind it."""
+        return self._rows
 
     def line(self, index: int) -> int:
         """Line number, from 1, of row `index` in the file."""

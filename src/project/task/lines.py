@@ -16,6 +16,7 @@ import msgspec
 from project.errors import UserError
 
 MAX_SHOWN = 10
+MAX_LINE_BYTES = 16 * 2**20
 EXAMPLE = '{"text": "…", "label": "…"}'
 
 Label: TypeAlias = str | int
@@ -62,9 +63,14 @@ def read_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
     try:
         # binary, since text mode would also split at U+2028 and at a lone \r
         with gzip.open(path) if is_gzip else path.open("rb") as stream:
-            for number, raw in enumerate(stream, 1):
+            for number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), 1):
                 line, start = raw.rstrip(b"\r\n"), offset
                 offset += len(raw)
+                if len(raw) > MAX_LINE_BYTES:
+                    raise DataError(
+                        f"{path}:{number}: line too long, found {MAX_LINE_BYTES >> 20} MiB without its end, "
+                        f"expected one {EXAMPLE} a line"
+                    )
                 if number == 1:
                     _check_encoding(path, line)
                     if line.startswith(codecs.BOM_UTF8):
@@ -82,6 +88,11 @@ def _check_encoding(path: Path, first_line: bytes) -> None:
     if not path.name.endswith(".gz") and head.startswith(b"\x1f\x8b"):
         raise DataError(
             f"{path}:1: compressed content, found gzip bytes 1f 8b, expected text; name the file {path.name}.gz"
+        )
+    if head and not head.strip(b"\0"):
+        raise DataError(
+            f"{path}:1: NUL bytes, found {head.hex(' ')} at byte 0, expected text; the file was not written to "
+            "its end, take another copy"
         )
     encoding = json.detect_encoding(head).upper()
     if not encoding.startswith("UTF-8"):
@@ -132,6 +143,8 @@ class LineParser:
             return text, None
         if isinstance(row.label, str):
             _utf8("label", row.label)
+        elif not -(2**63) <= row.label < 2**63:
+            raise Fault("label beyond 64 bits", show(row.label), "a smaller integer, or a string in quotes")
         return text, row.label
 
     def _inspect(self, line: str) -> _Row:
@@ -164,6 +177,16 @@ class LineParser:
         return _LabelledRow(text, label)
 
 
+def repeats_a_key(line: bytes) -> bool:
+    """Whether a row that was parsed has "text" or "label" twice; the last one is what counts."""
+    if line.count(b'"text"') < 2 and line.count(b'"label"') < 2:  # nearly always, and quick
+        return False
+    pairs: list[tuple[str, object]] = []
+    json.loads(line, object_pairs_hook=lambda found: pairs.__setitem__(slice(None), found))  # the outermost comes last
+    keys = [key for key, _ in pairs]
+    return keys.count("text") > 1 or keys.count("label") > 1
+
+
 def _utf8(key: str, value: str) -> bytes:
     try:
         return value.encode()
@@ -173,4 +196,5 @@ def _utf8(key: str, value: str) -> bytes:
 
 
 def _excerpt(line: str) -> str:
-    return line if len(line) <= 60 else line[:59] + "…"
+    shown = line if len(line) <= 60 else line[:59] + "…"
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)  # a terminal obeys some characters

@@ -25,6 +25,7 @@ from project.task.objective import balanced_weights
 from project.task.plan import Plan
 from project.task.rows import Label
 from project.task.sharding import class_of
+from project.trust import check_trusted
 
 
 @dataclass
@@ -160,12 +161,16 @@ def describe_network(factory: Callable[[int, int], nn.Module], network: nn.Modul
 
 
 def network_from(description: Mapping[str, Any]) -> Callable[[int, int], nn.Module]:
-    """The factory that `describe_network` described.
+    """The factory that `describe_network` described; its class is imported only where it is trusted (see trust.py).
 
     Raises:
-        UserError: where the class is not there or is no `torch.nn.Module`.
+        UserError: where the class is not trusted, is not there, or is no `torch.nn.Module`.
     """
-    path = str(description["class_path"])
+    path = str(description.get("class_path"))
+    try:
+        check_trusted(path)
+    except UserError as error:
+        raise UserError(f"the checkpoint's network: {error}") from None
     module_name, _, class_name = path.rpartition(".")
     try:
         found = getattr(importlib.import_module(module_name), class_name)
@@ -173,7 +178,10 @@ def network_from(description: Mapping[str, Any]) -> Callable[[int, int], nn.Modu
         raise UserError(f"{path}: the checkpoint's network class cannot be imported ({error})") from error
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise UserError(f"{path}: the checkpoint names this as its network, but it is no torch.nn.Module")
-    return functools.partial(found, **description["init_args"])
+    init_args = description.get("init_args")
+    if not isinstance(init_args, Mapping):
+        raise UserError(f"{path}: the checkpoint's init_args of it are no mapping; take another checkpoint")
+    return functools.partial(found, **init_args)
 
 
 @torch.no_grad()

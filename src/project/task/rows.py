@@ -3,6 +3,7 @@
 A file holds one object a line, `{"text": "…", "label": "…"}`, as `.jsonl` or `.jsonl.gz`. The first load decodes it as
 a stream and writes, into the cache: all texts as UTF-8 end to end, their offsets, the line numbers, and the labels as
 numbers into a table of distinct labels. Later loads map these files. Everything faulty in a file is reported at once.
+What is odd and may be meant is remarked upon, at every load.
 """
 
 import hashlib
@@ -17,11 +18,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from project.task.cache import digest, open_array, prepared
-from project.task.lines import EXAMPLE, DataError, EmptyText, Fault, Faults, Label, LineParser, read_lines, show
+from project.task.lines import (
+    EXAMPLE,
+    MAX_SHOWN,
+    DataError,
+    EmptyText,
+    Fault,
+    Faults,
+    Label,
+    LineParser,
+    read_lines,
+    repeats_a_key,
+    show,
+)
 
 __all__ = ["DataError", "EmptyText", "Label", "Rows", "load_rows"]
 
-FORMAT = 1  # of the packed files; a change makes every cache anew
+FORMAT = 2  # of the packed files; a change makes every cache anew
 
 
 class Rows:
@@ -34,16 +47,18 @@ class Rows:
         fingerprint: hex digest over the content of the file and how it was read; not over its path.
     """
 
-    def __init__(self, path: Path, folder: Path, fingerprint: str) -> None:
+    def __init__(self, path: Path, folder: Path, fingerprint: str, content: str) -> None:
         self.path = path
         self.fingerprint = fingerprint
         self._folder = folder
+        self._content = content
+        self._stamp = _stamp(path)
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("path", "fingerprint", "_folder")}
+        return {name: self.__dict__[name] for name in ("path", "fingerprint", "_folder", "_content", "_stamp")}
 
     def text(self, index: int) -> str:
         """The text of row `index`, as it stood in the file."""
@@ -53,6 +68,27 @@ class Rows:
     def texts(self) -> Iterator[str]:
         """All texts in order, one at a time."""
         return map(self.text, range(len(self)))
+
+    @cached_property
+    def remarks(self) -> list[str]:
+        """What is odd about the file, one line each."""
+        found: list[str] = json.loads((self._folder / "remarks.json").read_bytes())
+        return [f"{self.path}: {remark}" for remark in found]
+
+    def check_unchanged(self) -> None:
+        """Hold the file against what was read of it.
+
+        Raises:
+            DataError: it is gone, or has another content.
+        """
+        if _stamp(self.path) != self._stamp:
+            if not self.path.is_file() or _content_digest(self.path) != self._content:
+                found = "another content" if self.path.is_file() else "no file"
+                raise DataError(
+                    f"{self.path}: changed since it was read, found {found}, expected the same rows to the end of the "
+                    "run; put the old file back and continue, or start anew"
+                )
+            self._stamp = _stamp(self.path)
 
     @cached_property
     def lines(self) -> NDArray[np.int64]:
@@ -101,21 +137,48 @@ def load_rows(
         DataError: the file cannot be read, or any of its lines is faulty.
     """
     path = Path(path)
-    fingerprint = digest("rows", FORMAT, _content_digest(path), labelled, empty_text)
+    content = _content_digest(path)
+    fingerprint = digest("rows", FORMAT, content, labelled, empty_text)
     folder = prepared(cache_dir, f"rows-{fingerprint}", lambda new: _pack(path, new, labelled, empty_text))
-    return Rows(path, folder, fingerprint)
+    return Rows(path, folder, fingerprint, content)
+
+
+def num_shared_texts(rows: Rows, others: Rows, cache_dir: str | Path) -> int:
+    """How many of `rows` have a text that stands in `others`, too."""
+
+    def build(folder: Path) -> None:
+        mine, theirs = (
+            np.fromiter((_text_digest(text) for text in side.texts()), np.uint64, len(side)) for side in (rows, others)
+        )
+        (folder / "count").write_text(str(int(np.isin(mine, theirs).sum())))
+
+    folder = prepared(cache_dir, f"shared-{digest('shared', rows.fingerprint, others.fingerprint)}", build)
+    return int((folder / "count").read_text())
+
+
+def _text_digest(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """What differs as soon as a file is written to or replaced; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _content_digest(path: Path) -> str:
-    if path.is_dir():
-        raise DataError(f"{path}: not a file, found a folder, expected a .jsonl or .jsonl.gz file")
-    if not path.exists():
-        raise DataError(
-            f"{path}: no such file, found nothing at {path.absolute()}, expected a .jsonl or .jsonl.gz file"
-        )
-    if not path.is_file():
-        raise DataError(f"{path}: not a file, found a pipe or device, expected a file that can be read twice")
     try:
+        if path.is_dir():
+            raise DataError(f"{path}: not a file, found a folder, expected a .jsonl or .jsonl.gz file")
+        if not path.exists():
+            found = f"a link that leads to no file, {path.readlink()}" if path.is_symlink() else "nothing"
+            where = "" if path.is_symlink() else f" at {path.absolute()}"
+            raise DataError(f"{path}: no such file, found {found}{where}, expected a .jsonl or .jsonl.gz file")
+        if not path.is_file():
+            raise DataError(f"{path}: not a file, found a pipe or device, expected a file that can be read twice")
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "blake2b").hexdigest()
     except OSError as error:
@@ -127,6 +190,7 @@ def _pack(path: Path, folder: Path, labelled: bool, empty_text: EmptyText) -> No
     before = path.stat()
     faults = Faults(path)
     codes: dict[Label, int] = {}
+    repeating: list[int] = []
     first_label_line = end = 0
     parser = LineParser(labelled, empty_text)
     with ExitStack() as stack:
@@ -146,6 +210,8 @@ def _pack(path: Path, folder: Path, labelled: bool, empty_text: EmptyText) -> No
             end += texts.write(text)
             offsets.write(_int64(end))
             lines.write(_int64(number))
+            if repeats_a_key(line):
+                repeating.append(number)
             if label is not None:
                 first_label_line = first_label_line or number
                 label_codes.write(_int64(codes.setdefault(label, len(codes))))
@@ -157,6 +223,20 @@ def _pack(path: Path, folder: Path, labelled: bool, empty_text: EmptyText) -> No
     if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
         raise DataError(f"{path}: changed while it was read, expected a file that nobody is writing to; start again")
     (folder / "label_table.json").write_text(json.dumps(list(codes) if labelled else None))
+    (folder / "remarks.json").write_text(json.dumps(_remarks(repeating, list(codes))))
+
+
+def _remarks(repeating: list[int], labels: list[Label]) -> list[str]:
+    remarks = []
+    if repeating:
+        rows = "row has" if len(repeating) == 1 else "rows have"
+        remarks.append(f"{len(repeating)} {rows} a key twice, the first in line {repeating[0]}; the last value counts")
+    integers = sorted(label for label in labels if isinstance(label, int))
+    gaps = sorted(set(range(min(integers[-1], 2 * len(integers)))) - set(integers)) if integers else []
+    if gaps and integers[0] == 0 and integers[-1] < 2 * len(integers):
+        shown = ", ".join(map(str, gaps[:MAX_SHOWN])) + (", …" if len(gaps) > MAX_SHOWN else "")
+        remarks.append(f"labels from 0 to {integers[-1]}, but no row has {shown}; such a class cannot be learnt")
+    return remarks
 
 
 def _int64(value: int) -> bytes:

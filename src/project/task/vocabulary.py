@@ -12,6 +12,7 @@ from typing import Any
 
 import tokenizers
 
+from project.errors import UserError
 from project.task.cache import digest, prepared
 from project.task.lines import show
 from project.task.rows import DataError, Label, Rows
@@ -55,8 +56,16 @@ class Vocabulary:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "Vocabulary":
-        """Restore a vocabulary from `to_state`."""
-        return cls(Tokenizer.from_json(state["tokenizer"]), tuple(state["labels"]))
+        """Restore a vocabulary from `to_state`.
+
+        Raises:
+            UserError: where the state is not one.
+        """
+        try:
+            return cls(Tokenizer.from_json(state["tokenizer"]), tuple(state["labels"]))
+        except Exception as error:  # tokenizers raises no other class
+            reason = f"{type(error).__name__}: {error}".partition("\n")[0][:120]
+            raise UserError(f"the checkpoint's tokenizer and labels cannot be read ({reason}); take another") from None
 
     @property
     def num_tokens(self) -> int:

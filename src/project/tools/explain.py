@@ -31,6 +31,7 @@ from rich.text import Text
 
 from project.errors import UserError
 from project.tools.causes import CAUSES
+from project.trust import HELP, take_allowed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -227,6 +228,7 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m project explain",
         description="Say what a pasted PyTorch error means and what to do.",
+        epilog=HELP,
         allow_abbrev=False,
     )
     parser.add_argument("text", nargs="*", help="the error, or a whole log; read from standard input when not given")
@@ -234,7 +236,7 @@ def main(argv: Sequence[str]) -> int:
         "--ckpt_path", type=Path, metavar="FILE", help="default: the best one of the newest finished run"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object, for programs")
-    options = parser.parse_args(argv)
+    options = parser.parse_args(take_allowed(argv))
     text = read_input(options.text)
     if not text.strip():
         raise UserError('the text is empty; give it as an argument, explain "…", or on standard input')
