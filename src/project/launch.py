@@ -13,13 +13,17 @@ import runpy
 import signal
 import sys
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure, get_error_handler
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+from torch.distributed.rendezvous import rendezvous
 
 from project.errors import UserError
 from project.trust import as_options
@@ -112,6 +116,17 @@ def launch(num_local: int, command: Sequence[str], start_method: StartMethod = "
     except SignalException as error:
         return 128 + int(error.sigval)
     return 0
+
+
+def join_ranks(backend: str, timeout: timedelta) -> None:
+    """Connect this rank with the others, as `init_process_group` does.
+
+    Under a name of its own for each start of the ranks: torchrun keeps one store for all of them (torch 2.13), and
+    restarted ranks would look for each other at the addresses of those that failed.
+    """
+    store, rank, size = next(rendezvous("env://", timeout=timeout))
+    named = PrefixStore(f"start_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    dist.init_process_group(backend, store=named, rank=rank, world_size=size, timeout=timeout)
 
 
 def run_rank(*command: str) -> None:

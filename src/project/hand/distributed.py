@@ -23,6 +23,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from project.config import Distributed
+from project.launch import join_ranks
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
@@ -97,7 +98,7 @@ def process_group(world: World, device: torch.device, timeout_seconds: float) ->
     backend = "nccl" if device.type == "cuda" else "gloo"
     if device.type == "cuda":
         torch.cuda.set_device(device)  # where nccl exchanges Python objects, too
-    dist.init_process_group(backend, timeout=timedelta(seconds=timeout_seconds))
+    join_ranks(backend, timedelta(seconds=timeout_seconds))
     has_failed = False
     try:
         yield

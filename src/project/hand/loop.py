@@ -173,7 +173,7 @@ class Counts:
     """(2,) int64, the sum of `loss_counts`."""
 
 
-@torch.inference_mode()
+@torch.no_grad()  # not inference_mode: `fully_shard` gathers weights into tensors that training uses again
 def evaluate(
     network: nn.Module,
     batches: Iterable[Batch],

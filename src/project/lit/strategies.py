@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Literal
 
+import torch
 from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, Strategy
 from torch.optim import Optimizer
 
 from project.config import Distributed
-from project.launch import is_rank
+from project.launch import is_rank, join_ranks
 from project.lit.quiet import quieten
 from project.task.sharding import shared_out_state, shared_out_weights, whole
 
@@ -33,12 +35,21 @@ def build_strategy(name: str, options: Distributed, num_ranks: int) -> Strategy 
     )
 
 
+def join(device: torch.device, timeout: timedelta | None) -> None:
+    """Connect the ranks that a launcher has started; Lightning then does not do so itself."""
+    if is_rank() and not torch.distributed.is_initialized():
+        assert timeout is not None
+        join_ranks("nccl" if device.type == "cuda" else "gloo", timeout)
+        atexit.register(torch.distributed.destroy_process_group)
+
+
 class Ddp(DDPStrategy):
     """DDP whose ranks are quiet, also those that `ddp_spawn` starts with a fresh interpreter."""
 
     def setup_environment(self) -> None:
         """Join the other ranks."""
         quieten()
+        join(self.root_device, self._timeout)
         super().setup_environment()
 
 
@@ -51,6 +62,11 @@ class Fsdp2(ModelParallelStrategy):
 
     def __init__(self, num_ranks: int, timeout: timedelta) -> None:
         super().__init__(num_ranks, 1, save_distributed_checkpoint=False, timeout=timeout)
+
+    def setup_environment(self) -> None:
+        """Join the other ranks."""
+        join(self.root_device, self._timeout)
+        super().setup_environment()
 
     def lightning_module_state_dict(self) -> dict[str, Any]:
         """Whole weights and buffers, on every rank."""

@@ -1,0 +1,146 @@
+"""Runs of several ranks that were interrupted go on, by either twin, and equal the run that was not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from interrupted import first_difference
+
+from tiny_corpus import Corpus, write_corpus
+
+ROOT = Path(__file__).parents[2]
+
+NETWORK = """\
+import os, signal, time, torch
+
+
+class Interrupted(torch.nn.Module):
+    def __init__(self, num_tokens, num_classes):
+        super().__init__()
+        self.bag = torch.nn.EmbeddingBag(num_tokens, 6, padding_idx=0)
+        self.dropout = torch.nn.Dropout(0.3)
+        self.out = torch.nn.Linear(6, num_classes)
+        self.num_calls = 0
+
+    def forward(self, tokens, lengths):
+        self.num_calls += self.training
+        rank, call, how = os.environ.get("INTERRUPT", "- 0 -").split()
+        first = os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0"
+        if self.training and first and rank == os.environ.get("RANK") and self.num_calls == int(call):
+            if how == "raise":
+                raise RuntimeError("interrupted")
+            if how == "wait":
+                open(os.environ["MARK"], "w").close()
+                time.sleep(3)
+            else:
+                os.kill(os.getpid(), signal.Signals[how])
+        return self.out(self.dropout(self.bag(tokens)))
+"""
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    folder = tmp_path_factory.mktemp("resume")
+    (folder / "interrupting.py").write_text(NETWORK)
+    return write_corpus(folder, num_train=49)
+
+
+def command(twin: str, corpus: Corpus, name: str, *more: str, launcher: tuple[str, ...] = ()) -> list[str]:
+    configs = [part for config in ("default", "ddp") for part in ("--config", str(ROOT / "configs" / f"{config}.yaml"))]
+    sizes = ["--trainer.max_epochs=2", "--trainer.accelerator=cpu", "--data.batch_size=4", f"--name={name}"]
+    own = ["--model.network=interrupting.Interrupted", "--trainer.accumulate_grad_batches=2"]
+    own += ["--trainer.val_check_interval=4", "--checkpoint.save_every_n_steps=1", "--trainer.log_every_n_steps=3"]
+    return [sys.executable, *launcher, "-m", "project", twin, *configs, *corpus.arguments, *sizes, *own, *more]
+
+
+def run(given: list[str], corpus: Corpus, interrupt: str = "") -> subprocess.CompletedProcess[str]:
+    own = {"OMP_NUM_THREADS": "1", **({"INTERRUPT": interrupt} if interrupt else {})}
+    return subprocess.run(
+        given, env={**os.environ, **own}, cwd=corpus.folder, capture_output=True, text=True, check=False, timeout=180
+    )
+
+
+def last(corpus: Corpus, name: str) -> dict[str, Any]:
+    path = corpus.folder / "runs" / name / "version_0" / "checkpoints" / "last.ckpt"
+    found: dict[str, Any] = torch.load(path, weights_only=True)
+    found["progress"].pop("seconds")
+    found["lr_scheduler"].pop("_get_lr_called_within_step", None)
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(corpus: Corpus) -> dict[str, dict[str, Any]]:
+    """The runs that were not interrupted, by strategy."""
+    for strategy in ("ddp", "fsdp2"):
+        ended = run(command("hand", corpus, f"whole_{strategy}", f"--trainer.strategy={strategy}"), corpus)
+        assert ended.returncode == 0, ended.stderr
+    return {strategy: last(corpus, f"whole_{strategy}") for strategy in ("ddp", "fsdp2")}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "first", "second", "interrupt", "code"),
+    [
+        ("ddp", "hand", "fit", "1 3 SIGTERM", 143),
+        ("ddp", "fit", "hand", "0 6 SIGUSR1", 138),
+        ("fsdp2", "hand", "fit", "0 4 SIGINT", 130),
+        ("fsdp2", "fit", "hand", "1 9 SIGTERM", 143),
+    ],
+)
+def test_one_rank_is_told_to_stop_and_the_other_twin_goes_on(
+    strategy: str,
+    first: str,
+    second: str,
+    interrupt: str,
+    code: int,
+    corpus: Corpus,
+    whole: dict[str, dict[str, Any]],
+) -> None:
+    name = f"stopped_{strategy}_{first}"
+    option = f"--trainer.strategy={strategy}"
+    ended = run(command(first, corpus, name, option), corpus, interrupt)
+    assert ended.returncode == code, ended.stderr
+    assert ended.stdout.count(f"stopped by {interrupt.split()[2]} after") == 1
+    assert ended.stderr == ""
+    stopped = last(corpus, name)
+    assert 0 < stopped["progress"]["step"] < whole[strategy]["progress"]["step"]
+    assert len(stopped["ranks"]) == 2
+    path = corpus.folder / "runs" / name / "version_0" / "checkpoints" / "last.ckpt"
+    goes_on = run(command(second, corpus, name, option, f"--ckpt_path={path}"), corpus)
+    assert goes_on.returncode == 0, goes_on.stderr
+    assert first_difference(last(corpus, name), whole[strategy]) is None
+
+
+def test_the_launcher_passes_a_signal_on_and_waits(corpus: Corpus, whole: dict[str, dict[str, Any]]) -> None:
+    mark = corpus.folder / "mark"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "INTERRUPT": "1 3 wait", "MARK": str(mark)}
+    with subprocess.Popen(
+        command("hand", corpus, "passed_on"), env=environment, cwd=corpus.folder,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as launcher:  # fmt: skip
+        while not mark.exists() and launcher.poll() is None:
+            time.sleep(0.05)
+        launcher.send_signal(signal.SIGTERM)
+        out, err = launcher.communicate(timeout=60)
+    assert launcher.returncode == 143, err
+    assert "stopped by SIGTERM after" in out
+    assert 0 < last(corpus, "passed_on")["progress"]["step"] < whole["ddp"]["progress"]["step"]
+
+
+@pytest.mark.parametrize("twin", ["hand", "fit"])
+def test_torchrun_starts_failed_ranks_anew_and_they_go_on(
+    twin: str, corpus: Corpus, whole: dict[str, dict[str, Any]]
+) -> None:
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1")
+    ended = run(command(twin, corpus, f"restarted_{twin}", launcher=launcher), corpus, "1 6 raise")
+    assert ended.returncode == 0, ended.stderr
+    assert "interrupted" in ended.stderr
+    assert [path.name for path in (corpus.folder / "runs" / f"restarted_{twin}").iterdir()] == ["version_0"]
+    assert first_difference(last(corpus, f"restarted_{twin}"), whole["ddp"]) is None
