@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -94,11 +94,10 @@ def test_allow_adds_a_name_for_one_command(
 def test_the_ranks_are_told_the_names(corpus: Corpus, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[list[str]] = []
 
-    def launch(num_processes: int, arguments: list[str]) -> int:
-        started.append(arguments)
-        return 0
+    def elastic_launch(config: object, entry: object) -> Callable[..., None]:
+        return lambda *words: started.append(list(words))
 
-    monkeypatch.setattr("project.hand.cli.launch", launch)
+    monkeypatch.setattr("project.launch.elastic_launch", elastic_launch)
     more = ["--allow", "stranger", "--model.network=stranger.Bag", "--trainer.devices=2", "--trainer.strategy=ddp"]
     assert call("hand", corpus, *more, "--trainer.accelerator=cpu") == 0
     assert take_allowed(started[0])

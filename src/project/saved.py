@@ -14,7 +14,7 @@ import yaml
 from project.errors import UserError
 from project.faults.command_line import SHOWN, options
 from project.runs import FINISHED, ROOT, best_checkpoint, newest_checkpoint
-from project.task.checkpoint import kept_before, read_checkpoint
+from project.task.checkpoint import kept_before, read_checkpoint, read_classifier
 
 ALONE = ("--trainer.strategy=auto", "--trainer.devices=1", "--trainer.num_nodes=1")
 """Options that make a command one process, whatever the configuration before them says."""
@@ -35,7 +35,7 @@ def with_saved_config(arguments: Sequence[str]) -> tuple[Sequence[str], Path | N
     saved = path.parent.parent / "config.yaml"
     if saved.is_file():
         return ["--config", str(saved), *ALONE, *arguments], path
-    network = json.dumps(read_checkpoint(path)["classifier"]["network"])
+    network = json.dumps(read_classifier(path)["classifier"]["network"])
     return [f"--model.network={network}", "--model.optimizer=torch.optim.AdamW", *arguments], path
 
 

@@ -56,7 +56,7 @@ def test_the_test_of_a_row_exists(row: Row) -> None:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.fault)
 def test_what_the_user_sees_is_what_the_program_says(row: Row) -> None:
     quoted = re.findall(r"`(.+?)`", row.seen)
-    assert quoted or row.seen.startswith(("nothing: ", "the same", "one line", "the run ends"))
+    assert quoted or row.seen.startswith(("nothing: ", "the same", "one line", "that rank's error"))
     for words in quoted:
         assert words == "file:line" or words in messages(), words
 

@@ -58,8 +58,7 @@ def options(corpus: Corpus) -> list[str]:
 
 def saved(folder: Path, value: float) -> Path:
     """A run folder with a last checkpoint and no trace."""
-    classifier = {"format": FORMAT, "network": {}, "vocabulary": {}, "max_tokens": 1}
-    write_checkpoint(folder / LAST, {"classifier": classifier, "state_dict": {"weight": torch.tensor(value)}})
+    write_checkpoint(folder / LAST, {"classifier": {"format": FORMAT}, "state_dict": {"weight": torch.tensor(value)}})
     return folder
 
 

@@ -94,7 +94,7 @@ def test_every_flipped_byte_of_a_tensor_is_noticed(tmp_path: Path) -> None:
     for place in range(begin, begin + 400_000, 40_000):
         path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
         assert not torch.equal(torch.load(path, weights_only=True)["weights"], saved(1)["weights"])
-        with pytest.raises(UserError, match=r"last\.ckpt: cannot be read as a checkpoint, it is damaged"):
+        with pytest.raises(UserError, match=r"last\.ckpt: damaged checkpoint, .* in it is not what was written"):
             read_checkpoint(path)
 
 

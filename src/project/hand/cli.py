@@ -31,7 +31,7 @@ from project.saved import (
 )
 from project.signals import EXIT_CODES, Listener, Stopped
 from project.spelling import nearest
-from project.task.checkpoint import read_checkpoint
+from project.task.checkpoint import read_classifier
 from project.task.data import Data
 from project.task.objective import figures
 from project.task.recipe import check_compiler, network_from
@@ -164,7 +164,7 @@ def _settings_for_checkpoint(command: str, arguments: Sequence[str]) -> tuple[Se
 
 def _restored(settings: Settings, path: Path, world: World) -> tuple[Data, nn.Module]:
     """Rows, and the network with the checkpoint's weights, whole on every rank: there are no gradients to share."""
-    content = read_checkpoint(path)
+    content = read_classifier(path)
     seed_everything(settings.seed)
     be_deterministic(settings.trainer.deterministic)
     data = Data(settings.data)

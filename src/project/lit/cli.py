@@ -47,7 +47,7 @@ from project.saved import (
     with_saved_config,
 )
 from project.signals import EXIT_CODES, Listener, Stopped
-from project.task.checkpoint import read_checkpoint
+from project.task.checkpoint import read_classifier
 from project.task.order import interleaved
 from project.task.recipe import network_from
 from project.task.resume import NothingLeft
@@ -314,7 +314,7 @@ def _cli_for_checkpoint(command: str, arguments: Sequence[str]) -> tuple[Cli, Pa
     cli = Cli(command, arguments)
     path = Path(cli.ckpt_path or path or newest_best(cli.root))
     if not cli.only_launches:
-        content = read_checkpoint(path)
+        content = read_classifier(path)
         cli.model.recipe.network = network_from(content["classifier"]["network"])
         cli.datamodule.rows.take_vocabulary(content)
     return cli, path

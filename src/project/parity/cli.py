@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import tempfile
+import textwrap
 from collections.abc import Sequence
 from contextlib import nullcontext
 from itertools import compress
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
         prog="python -m project compare",
         usage=USAGE,
         description=DESCRIPTION,
-        epilog=HELP,
+        epilog=textwrap.fill(HELP, 100),
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

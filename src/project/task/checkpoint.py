@@ -115,6 +115,17 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     for key in ("hyper_parameters", "datamodule_hyper_parameters"):
         if key in content:  # Lightning would call what their `_instantiator` names
             raise UserError(f"{path}: unsafe, {key} may name code to call, and no checkpoint of this project has them")
+    return content
+
+
+def read_classifier(path: str | Path) -> dict[str, Any]:
+    """The content of a checkpoint that names a network, a vocabulary and weights.
+
+    Raises:
+        UserError: as `read_checkpoint`, and where one of these is missing or of another kind.
+    """
+    content = read_checkpoint(path)
+    description = content["classifier"]
     kinds = {"network": Mapping, "vocabulary": Mapping, "max_tokens": int}
     wrong = [key for key, kind in kinds.items() if not isinstance(description.get(key), kind)]
     if wrong or not isinstance(content.get("state_dict"), Mapping):

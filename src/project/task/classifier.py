@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from project.errors import UserError
 from project.task.batch import collate
-from project.task.checkpoint import read_checkpoint
+from project.task.checkpoint import read_classifier
 from project.task.dataset import Example, cut
 from project.task.recipe import network_from
 from project.task.rows import Label
@@ -36,7 +36,7 @@ class Classifier:
         Raises:
             UserError: where the file does not hold one: one line that says why.
         """
-        content = read_checkpoint(path)
+        content = read_classifier(path)
         description = content["classifier"]
         vocabulary = Vocabulary.from_state(description["vocabulary"])
         factory = network_from(description["network"])
@@ -80,7 +80,7 @@ def start_from(path: str | Path, factory: Any, network: nn.Module, vocabulary: V
     Raises:
         UserError: where the network is another one than the checkpoint's.
     """
-    content = read_checkpoint(path)
+    content = read_classifier(path)
     theirs = Vocabulary.from_state(content["classifier"]["vocabulary"])
     mine, given = network.state_dict(), dict(content["state_dict"])
     fresh: list[str] = []

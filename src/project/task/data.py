@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader
 
 from project.config import DataConfig
 from project.task.batch import collate
-from project.task.checkpoint import read_checkpoint
+from project.task.checkpoint import read_classifier
 from project.task.dataset import Example, JsonlDataset
 from project.task.order import OrderedBatches
 from project.task.rows import DataError, Rows, load_rows, num_shared_texts
@@ -59,7 +59,7 @@ class Data:
         rows = self._all_rows("train_file", "val_file")["train_file"]
         self.vocabulary = Vocabulary.fit(rows, self.config.tokenizer, self.config.cache_dir)
         if tokenizer_from is not None:
-            theirs = Vocabulary.from_state(read_checkpoint(tokenizer_from)["classifier"]["vocabulary"])
+            theirs = Vocabulary.from_state(read_classifier(tokenizer_from)["classifier"]["vocabulary"])
             self.vocabulary = Vocabulary(theirs.tokenizer, self.vocabulary.labels)
 
     def take_vocabulary(self, checkpoint: dict[str, Any]) -> None:
