@@ -514,8 +514,10 @@ def test_both_twins_are_trained_and_equal(compare: Compare, corpus: Corpus, tmp_
         "state dict",
         "optimizer state",
         "scheduler state",
-        "epoch and step",
+        "position",
         "best metric",
+        "early stopping",
+        "random states",
         "test predictions",
     ]
     assert all(row["num_values"] for row in found["quantities"])

@@ -37,8 +37,10 @@ SAVED = {
     "optimizer state": "optimizer",
     "scheduler state": "lr_scheduler",
     "scaler state": "scaler",
-    "epoch and step": "progress",
+    "position": "progress",
     "best metric": "best",
+    "early stopping": "early_stopping",
+    "random states": "ranks",
 }
 """Quantity: its key in a checkpoint."""
 
@@ -107,7 +109,8 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """The values within nested mappings and lists, by the names that lead to them."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            if key != "_get_lr_called_within_step":  # whether a scheduler is just now advancing; of no consequence
+            # Whether a scheduler is just now advancing, and how long the run has taken, are of no consequence.
+            if key not in ("_get_lr_called_within_step", "seconds"):
                 yield from _leaves(item, f"{name}.{key}")
     elif isinstance(value, list | tuple):
         for position, item in enumerate(value):
