@@ -101,6 +101,7 @@ class BestAndLast:
         return False
 
     def _save(self, path: Path, *, validation_due: bool = False) -> None:
+        self.training.watch.before_saving(self.training.step)
         content = self.content(validation_due=validation_due)
         self.training.trace.checkpoint(self.training.step, content["state_dict"])
         self.training.trace.flush()

@@ -91,6 +91,8 @@ class BestAndLast(CheckpointCallback):
         return False
 
     def _save(self, trainer: L.Trainer, path: Path) -> None:
+        module: Any = trainer.lightning_module
+        module.watch.before_saving(trainer.global_step)
         if path == self.last and trainer.is_global_zero:
             keep_previous(path, self.saved_at_step, self.config.keep_last)
         trainer.save_checkpoint(path, weights_only=False)
