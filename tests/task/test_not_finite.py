@@ -83,9 +83,19 @@ def run_of(corpus: Corpus, name: str) -> Path:
 
 def poisoned_steps(run: Path, trace: str = "trace.jsonl") -> list[tuple[int, list[int]]]:
     """Optimizer steps, from 1, whose windows hold the row, and the examples of the micro-batch that holds it."""
-    records = [json.loads(line) for line in (run / trace).read_text().splitlines()[1:]]
+    records = records_of(run / trace)
     batches = [(r["step"] + 1, r["stages"]["data"]["ids"]) for r in records if r["kind"] == "micro_batch"]
     return [(step, ids) for step, ids in batches if POISON in ids]
+
+
+def last_evaluation(run: Path) -> int:
+    """The optimizer step after which the run validated last; 0 where it has not."""
+    steps = [record["step"] for record in records_of(run / "trace.jsonl") if record["kind"] == "evaluation"]
+    return max(steps, default=0)
+
+
+def records_of(trace: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in trace.read_text().splitlines()[1:]]
 
 
 LOGGED = ["--trainer.log_every_n_steps=1"]
@@ -111,7 +121,10 @@ def test_stopped(seen: list[str], corpus: Corpus, capsys: pytest.CaptureFixture[
             f"error: optimizer step {step}: the loss is nan with training examples {named} and 2 "
         )
         assert f"train.jsonl, lines {', '.join(str(index + 2) for index in ids[:5])} and 2 more" in lines[0]
+        assert last_evaluation(run_of(corpus, twin)) < step
         assert not (run_of(corpus, twin) / "finished.json").exists()
+        if seen == LOGGED:  # at once
+            assert records_of(run_of(corpus, twin) / "trace.jsonl")[-1]["step"] == step - 1
     if seen == LOGGED:  # nothing was saved before
         assert not list(corpus.folder.rglob("*.ckpt"))
         return

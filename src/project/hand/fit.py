@@ -95,6 +95,8 @@ def fit(
             checkpoints.finished()
         log.finish(checkpoints)
     finally:
+        if checkpoints is not None:
+            checkpoints.writer.close()
         log.close()
     return Result(training, data, found, checkpoints)
 
