@@ -120,6 +120,8 @@ class Checkpoint:
     """Optimizer steps between writing last.ckpt; null: validations alone decide."""
     save_every_minutes: PositiveFloat | None = None
     """Minutes between writing last.ckpt, at the next optimizer step; null: validations alone decide."""
+    async_save: bool = False
+    """Write in the background: a step waits for a copy of the tensors in the CPU's memory only."""
     keep_last: PositiveInt = 1
     """How many of the newest are kept: last.ckpt, and before it step-<step>.ckpt. best.ckpt is kept in any case."""
 

@@ -278,7 +278,7 @@ def test_a_run_that_fails_later_keeps_its_folder(
     def full(path: Path, content: object) -> None:
         raise UserError(f"{path}: the checkpoint cannot be written (no space left)")
 
-    monkeypatch.setattr("project.lit.checkpoint.write_checkpoint", full)
+    monkeypatch.setattr("project.task.checkpoint_writer.write_checkpoint", full)
     config = corpus.folder / "config.yaml"
     config.write_text(CONFIG, encoding="utf-8")
     assert main(["fit", "--config", str(config), *corpus.arguments]) == 2

@@ -10,7 +10,8 @@ from typing import Any
 from project.config import Checkpoint
 from project.hand.early_stopping import EarlyStopping
 from project.hand.loop import Training
-from project.task.checkpoint import check_writable, describe, keep_previous, write_checkpoint
+from project.task.checkpoint import check_writable, describe, keep_previous
+from project.task.checkpoint_writer import CheckpointWriter
 from project.task.data import Data
 from project.task.random_states import random_states
 from project.task.resume import Position, fingerprints, progress
@@ -37,6 +38,7 @@ class BestAndLast:
         self.best_value = math.nan
         self.best_epoch = -1
         self.saved_at_step = -1
+        self.writer = CheckpointWriter(config.async_save)
         if training.world.is_main:
             check_writable(folder)
         self._saved_at_seconds = time.perf_counter()
@@ -60,11 +62,13 @@ class BestAndLast:
     def stopped(self, *, validation_due: bool) -> None:
         """Save, when a signal ends the run."""
         self._save(self.last, validation_due=validation_due)
+        self.writer.wait_for()
 
     def finished(self) -> None:
-        """Save what was trained since the last time, if anything."""
+        """Save what was trained since the last time, if anything; nothing is left to be written afterwards."""
         if self.saved_at_step != self.training.step:
             self._save(self.last)
+        self.writer.wait_for()
 
     def content(self, *, validation_due: bool) -> dict[str, Any]:
         """What is saved of a run; see task/checkpoint.py."""
@@ -101,13 +105,15 @@ class BestAndLast:
         return False
 
     def _save(self, path: Path, *, validation_due: bool = False) -> None:
+        self.training.watch.before_saving(self.training.step)
         content = self.content(validation_due=validation_due)
         self.training.trace.checkpoint(self.training.step, content["state_dict"])
         self.training.trace.flush()
         if self.training.world.is_main:
+            self.writer.wait_for(path)
             if path == self.last:
                 keep_previous(path, self.saved_at_step, self.config.keep_last)
-            write_checkpoint(path, content)
+            self.writer.write(path, content)
         if path == self.last:
             self.saved_at_step = self.training.step
             self._saved_at_seconds = time.perf_counter()

@@ -24,13 +24,14 @@ from project.hand.loop import Training, evaluate, train_epoch
 from project.hand.precision import forward_context, gradient_scaler, network_dtype, pick_device
 from project.hand.resume import restore_bookkeeping, restore_training
 from project.hand.settings import Settings
-from project.report import Mistake, keep_worst, worst_of
+from project.report import Mistake, keep_worst, terminal, worst_of
 from project.runs import mark_launched, new_run
 from project.saved import Saved
 from project.signals import Listener, Stopped
 from project.task.batch import Batch
 from project.task.classifier import start_from
 from project.task.data import Data
+from project.task.not_finite import LossWatch
 from project.task.objective import Figures, figures
 from project.task.recipe import check_compiler
 from project.trace import OFF, Tracer
@@ -77,6 +78,7 @@ def fit(
     validation_due = False
     if resumed is not None:
         validation_due = restore_training(resumed.path, resumed.content, training, data).validation_due
+    training.watch.begins()
     folder = checkpoints = None
     if not settings.trainer.fast_dev_run:  # a rehearsal leaves nothing behind
         folder = run_folder(settings, world, resumed)
@@ -93,6 +95,8 @@ def fit(
             checkpoints.finished()
         log.finish(checkpoints)
     finally:
+        if checkpoints is not None:
+            checkpoints.writer.close()
         log.close()
     return Result(training, data, found, checkpoints)
 
@@ -135,6 +139,7 @@ def run_epochs(
         listener.check()
 
     def validated() -> Figures:
+        run.watch.check()
         try:
             batches = listener.checking(islice(val_loader, num_val_batches))
             found = validate(run, batches, data.vocabulary.num_classes, log)
@@ -224,6 +229,8 @@ def prepare(settings: Settings, world: World = ALONE, resumed: Saved | None = No
     network.to(device, network_dtype(precision))
     model = distributed(network, trainer.strategy, settings.distributed, world, device)
     optimizer = recipe.build_optimizer(network)
+    console = terminal()
+    console.quiet = not world.is_main
     training = Training(
         recipe=recipe,
         plan=plan,
@@ -237,6 +244,7 @@ def prepare(settings: Settings, world: World = ALONE, resumed: Saved | None = No
         scaler=gradient_scaler(precision, device),
         autocast=forward_context(precision, device),
         class_weights=None if class_weights is None else class_weights.to(device),
+        watch=LossWatch(recipe.not_finite, network, train, world.size, console.print),
         gradient_clip_val=trainer.gradient_clip_val,
         gradient_clip_algorithm=trainer.gradient_clip_algorithm or "norm",
         log_every_n_steps=50 if trainer.log_every_n_steps is None else trainer.log_every_n_steps,

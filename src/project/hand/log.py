@@ -88,6 +88,7 @@ class Log:
         loss = run.metrics["train/loss"] = float(run.world.added_up(interval.loss)) / interval.num_examples
         assert interval.grad_norm is not None
         self._scalars({"train/loss": loss, "train/grad_norm": float(interval.grad_norm), "train/lr": interval.lr})
+        run.watch.logged(loss)
 
     def validated(self, figures: Figures, counts: Counts, mistakes: list[Mistake]) -> None:
         """Print the validation's line; write its metrics, picture and page."""

@@ -21,6 +21,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from project.config import Distributed
 from project.hand.distributed import ALONE, World, gradients_stay_here
 from project.task.batch import Batch
+from project.task.not_finite import LossWatch
 from project.task.objective import loss_counts, normalise, summed_loss
 from project.task.order import interleaved
 from project.task.plan import Plan
@@ -60,6 +61,7 @@ class Training:
     """Disabled unless the precision is 16-mixed: it then hands everything through unchanged."""
     autocast: Callable[[], AbstractContextManager[object]]
     class_weights: Tensor | None
+    watch: LossWatch
     gradient_clip_val: float | None = None
     gradient_clip_algorithm: str = "norm"
     log_every_n_steps: int = 50
@@ -112,6 +114,7 @@ def train_epoch(training: Training, batches: Iterable[Batch]) -> Iterator[int]:
                     class_weights=run.class_weights,
                 )
             trace.forward(loss, num_examples)
+            run.watch.saw(run.step + 1, loss, batch.index)
             run.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]  # a sum: the window's examples add up
         trace.gradients("backward")
 
@@ -132,7 +135,7 @@ def train_epoch(training: Training, batches: Iterable[Batch]) -> Iterator[int]:
 
 
 def optimizer_step(training: Training) -> bool:
-    """Unscale → normalise → clip → step → scaler update → zero_grad; returns whether the scaler skipped the step."""
+    """Unscale → normalise → clip → step → scaler update → zero_grad; returns whether the step was skipped."""
     run, parameters, trace = training, training.parameters, training.trace
     trace.optimizer_step(run.epoch, run.step)
 
@@ -140,6 +143,7 @@ def optimizer_step(training: Training) -> bool:
     trace.gradients("unscale")
 
     normalise(parameters, run.num_window_examples / run.world.size)  # backward took the mean over ranks
+    left_out = run.watch.leaves_out(parameters)
     trace.gradients("normalise")
     run.num_window_examples = 0
     run.step += 1
@@ -160,7 +164,7 @@ def optimizer_step(training: Training) -> bool:
     trace.optimizer_stepped(skipped=skipped, scale=run.scaler.get_scale())
 
     run.optimizer.zero_grad(set_to_none=True)
-    return skipped
+    return skipped or left_out
 
 
 @dataclass

@@ -21,6 +21,7 @@ from lightning.pytorch.plugins.precision import MixedPrecision
 from project.config import Checkpoint
 from project.errors import UserError
 from project.task.checkpoint import check_writable, keep_previous, read_checkpoint, write_checkpoint
+from project.task.checkpoint_writer import CheckpointWriter
 
 
 class BestAndLast(CheckpointCallback):
@@ -31,10 +32,11 @@ class BestAndLast(CheckpointCallback):
         best_epoch: the epoch, from 0, after which it was reached.
     """
 
-    def __init__(self, folder: Path, config: Checkpoint) -> None:
+    def __init__(self, folder: Path, config: Checkpoint, writer: CheckpointWriter) -> None:
         self.last = folder / "last.ckpt"
         self.best = folder / "best.ckpt"
         self.config = config
+        self.writer = writer
         self.best_value = math.nan
         self.best_epoch = -1
         self.saved_at_step = -1
@@ -61,6 +63,7 @@ class BestAndLast(CheckpointCallback):
     def stopped(self, trainer: L.Trainer) -> None:
         """Save, when a signal ends the run."""
         self._save(trainer, self.last)
+        self.writer.wait_for()
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Save, unless this is a sanity check or a validation of its own.
@@ -74,9 +77,10 @@ class BestAndLast(CheckpointCallback):
         self._save(trainer, self.last)
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Save what was trained since the last time, if anything."""
+        """Save what was trained since the last time, if anything; nothing is left to be written afterwards."""
         if self.saved_at_step != trainer.global_step:
             self._save(trainer, self.last)
+        self.writer.wait_for()
 
     def _improved(self, trainer: L.Trainer) -> bool:
         monitor = self.config.monitor
@@ -91,6 +95,9 @@ class BestAndLast(CheckpointCallback):
         return False
 
     def _save(self, trainer: L.Trainer, path: Path) -> None:
+        module: Any = trainer.lightning_module
+        module.watch.before_saving(trainer.global_step)
+        self.writer.wait_for(path)
         if path == self.last and trainer.is_global_zero:
             keep_previous(path, self.saved_at_step, self.config.keep_last)
         trainer.save_checkpoint(path, weights_only=False)
@@ -101,6 +108,10 @@ class BestAndLast(CheckpointCallback):
 
 class NeutralCheckpointIO(CheckpointIO):
     """Translates between Lightning's checkpoint and the project's (task/checkpoint.py), which is what lies on disk."""
+
+    def __init__(self, writer: CheckpointWriter) -> None:
+        super().__init__()
+        self.writer = writer
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         """Write the project's file; Lightning's own bookkeeping stays out of it."""
@@ -115,7 +126,7 @@ class NeutralCheckpointIO(CheckpointIO):
             "scaler": checkpoint.get(MixedPrecision.__qualname__) or None,
             **checkpoint["run"],
         }
-        write_checkpoint(path, content)
+        self.writer.write(Path(path), content)
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
         """Read the project's file, as the dictionary that Lightning expects; `run` holds what Lightning knows not."""
@@ -135,6 +146,10 @@ class NeutralCheckpointIO(CheckpointIO):
             "path": str(path),
             "run": dict(content),
         }
+
+    def teardown(self) -> None:
+        """Lightning calls this at the end of a run, however it ended."""
+        self.writer.close()
 
     def remove_checkpoint(self, path: Any) -> None:
         """Delete the file."""

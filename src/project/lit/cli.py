@@ -48,6 +48,7 @@ from project.saved import (
 )
 from project.signals import EXIT_CODES, Listener, Stopped
 from project.task.checkpoint import read_classifier
+from project.task.checkpoint_writer import CheckpointWriter
 from project.task.order import interleaved
 from project.task.recipe import network_from
 from project.task.resume import NothingLeft
@@ -132,7 +133,8 @@ class Cli(LightningCLI):
     def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
         """Add what the command needs from Lightning."""
         config = self.config_init.trainer
-        kwargs["plugins"] = [*(config.plugins or []), NeutralCheckpointIO()]
+        self.writer = CheckpointWriter(self.config_init.checkpoint.async_save)
+        kwargs["plugins"] = [*(config.plugins or []), NeutralCheckpointIO(self.writer)]
         if config.precision in ("16-mixed", "16", 16) and _runs_on_cpu(config.accelerator):
             # Lightning would quietly take bf16-mixed on a CPU; given as a plugin, fp16 and its scaler are real.
             scaler = torch.amp.GradScaler("cpu")
@@ -187,7 +189,7 @@ class Cli(LightningCLI):
             purge_step = None if self.resumed is None else self.resumed.content["progress"]["step"] + 1
             logger = TensorBoardLogger(folder, name, version, default_hp_metric=False, purge_step=purge_step)
             logger.hparams.update(hyperparameters(self.config))  # for hparams.yaml, which is written once and early
-        checkpoints = BestAndLast(self.run / "checkpoints", config.checkpoint)
+        checkpoints = BestAndLast(self.run / "checkpoints", config.checkpoint, self.writer)
         run_folder = RunFolder(self.run, self.parser.dump(self.config, skip_none=False), checkpoints)
         pages = TensorBoardPages(hyperparameters(self.config))
         callbacks: list[Callback] = [EpochLines(self.root), pages, checkpoints, run_folder]

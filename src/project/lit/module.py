@@ -22,11 +22,13 @@ from torchmetrics.classification import MulticlassConfusionMatrix
 from project.config import Distributed
 from project.lit.checkpoint import BestAndLast
 from project.lit.resume import Resumable, restore, saved_run, take_over
+from project.report import terminal
 from project.signals import Listener
 from project.task.batch import Batch
 from project.task.checkpoint import describe
 from project.task.classifier import start_from
 from project.task.data import Data
+from project.task.not_finite import LossWatch
 from project.task.objective import Figures, figures, loss_counts, normalise, summed_loss
 from project.task.plan import Plan
 from project.task.recipe import Recipe, check_compiler
@@ -151,6 +153,11 @@ class LitClassifier(Resumable):
         if self.resumed is not None:
             position, content = self.resumed
             restore(content, position, self)
+        console = terminal()
+        console.quiet = not self.trainer.is_global_zero
+        rows, num_ranks = self.data.splits["train"], self.trainer.world_size
+        self.watch = LossWatch(self.recipe.not_finite, self.network, rows, num_ranks, console.print)
+        self.watch.begins()
 
     def on_train_epoch_start(self) -> None:
         """What is trained on is still what was read."""
@@ -167,6 +174,7 @@ class LitClassifier(Resumable):
         self.loss_sum = summed_loss(
             logits, labels, label_smoothing=self.recipe.label_smoothing, class_weights=self.class_weights
         )
+        self.watch.saw(self.global_step + 1, self.loss_sum, batch.index)
         num_together = self.training_plan.num_counted_together(batch_idx)
         self.num_window_examples += num_together
         self.num_interval_examples += num_together
@@ -194,6 +202,7 @@ class LitClassifier(Resumable):
         # Examples of all ranks, and backward took the mean over ranks.
         normalise(self.network.parameters(), self.num_window_examples / self.trainer.world_size)
         self.num_window_examples = 0
+        self.watch.leaves_out(self.network.parameters())
         self.scale = self.scaler.get_scale() if self.scaler is not None else 1.0
         log_every_n_steps: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         step = self.global_step + 1
@@ -206,8 +215,9 @@ class LitClassifier(Resumable):
             }
 
     def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
-        """Advance the scheduler; a per-step one stays where the scaler skipped the step (issues 16228, 18828)."""
+        """Advance the scheduler; a per-step one stays where the step was skipped (issues 16228, 18828)."""
         skipped = self.scaler is not None and self.scaler.get_scale() < self.scale
+        skipped = skipped or self.watch.left_out
         if not (skipped and self.recipe.advances_per_step):
             super().lr_scheduler_step(scheduler, metric)
 
@@ -224,7 +234,9 @@ class LitClassifier(Resumable):
         self.validation_due = self.trainer.enable_validation and plan.validates_after(self.epoch, batch_idx)
         if self.listener.stops_after(self.global_step, is_told=self.device.type == "cpu" or is_logged):
             self.stop()
-        if not self.validation_due:
+        if self.validation_due:
+            self.watch.check()
+        else:
             for callback in self.checkpoints:
                 callback.on_window_end(self.trainer)
 
@@ -256,6 +268,7 @@ class LitClassifier(Resumable):
         self.interval_loss.zero_()
         self.num_interval_examples = 0
         self.step_scalars = {}
+        self.watch.logged(loss)
 
     def log_at_step(self, scalars: dict[str, float]) -> None:
         """Send scalars to the loggers. Not through `self.log`: its x-axis counts batches, not optimizer steps."""

@@ -144,18 +144,19 @@ def _sync(path: Path) -> None:
 
 def _reason(error: Exception, path: Path, content: Mapping[str, Any]) -> str:
     """The system's words, and how much room the file takes where there may be too little."""
-    needed = sum(tensor.nbytes for tensor in _tensors(content))
+    needed = sum(tensor.nbytes for tensor in tensors_in(content))
     said = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
     free = shutil.disk_usage(path.parent).free if path.parent.is_dir() else 0
     return f"{said}; it takes {needed / 1e6:,.1f} MB, {free / 1e6:,.1f} MB are free there"
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """The tensors within nested mappings, lists and tuples."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _tensors(item)
+            yield from tensors_in(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _tensors(item)
+            yield from tensors_in(item)

@@ -21,6 +21,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from project.errors import UserError
+from project.task.not_finite import Policy
 from project.task.objective import balanced_weights
 from project.task.plan import Plan
 from project.task.rows import Label
@@ -50,6 +51,8 @@ class Recipe:
     """A checkpoint whose weights (and tokenizer) a new run starts from."""
     compile: bool = False
     """Compile the network with torch.compile, in place."""
+    not_finite: Policy = "stop"
+    """What a training loss of NaN or infinity does: stop the run, skip that optimizer step, or ignore it."""
     seed: int = 0
     """Seed of the initial weights; `seed_everything` sets it."""
 
