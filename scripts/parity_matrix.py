@@ -117,7 +117,8 @@ def options(cell: Cell) -> list[str]:
     chosen = [option for axis, value in cell.items() for option in AXES[axis][value]]
     overlays = [part for flag, file in itertools.pairwise(chosen) if flag == "--config" for part in (flag, file)]
     values = [option for option in chosen if option.startswith("--") and option != "--config"]
-    return ["--config", str(ROOT / "configs" / "default.yaml"), *overlays, *values]
+    # Some cells train into NaN, alike in both twins.
+    return ["--config", str(ROOT / "configs" / "default.yaml"), *overlays, *values, "--model.not_finite=ignore"]
 
 
 def run_cells(twin: Twin, folder: Path, cells: Sequence[Cell], arguments: Sequence[str]) -> Iterator[Path]:

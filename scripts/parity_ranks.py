@@ -90,7 +90,12 @@ def options(cell: Cell) -> list[str]:
     """What both twins are given in this cell."""
     chosen = {**STRATEGIES, **STARTING}[cell["strategy"]] + COMPILE[cell.get("compile", "off")]
     values = [option for axis, choices in OTHERS.items() for option in choices[cell[axis]]]
-    sizes = ["--trainer.max_epochs=2", "--data.batch_size=4", "--model.network.num_filters=8"]
+    sizes = [
+        "--trainer.max_epochs=2",
+        "--data.batch_size=4",
+        "--model.network.num_filters=8",
+        "--model.not_finite=ignore",
+    ]
     return [*overlay("default"), *sizes, *chosen, *values, "--trainer.accelerator=cpu", "--trace.level=full"]
 
 
