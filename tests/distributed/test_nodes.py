@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from project.__main__ import main
 from project.parity.cli import compare_paths
 from project.parity.compare import EXACT
 from tiny_corpus import Corpus, write_corpus
@@ -66,22 +67,10 @@ def test_two_nodes_train_as_two_processes_of_one_machine_do(corpus: Corpus, tmp_
         assert len(list(other.glob("trace.rank*.jsonl"))) == 1
 
 
-def test_several_nodes_without_torchrun_are_refused(corpus: Corpus, tmp_path: Path) -> None:
+def test_several_nodes_without_torchrun_are_refused(
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for command in ("hand", "fit"):
-        ended = subprocess.run(
-            [sys.executable, *arguments(command, corpus, tmp_path), "--trainer.num_nodes=2"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert ended.returncode == 2
-        assert ended.stderr.startswith("error: trainer.num_nodes: 2 machines need a launcher on each")
-
-
-def test_another_number_of_processes_than_torchrun_started_is_refused(corpus: Corpus, tmp_path: Path) -> None:
-    for command in ("hand", "fit"):
-        ended = subprocess.run(
-            [*TORCHRUN, "--standalone", *arguments(command, corpus, tmp_path)],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert ended.returncode != 0
-        assert "trainer.devices: 2 on each of 1 machines makes 2 processes, but torchrun started 1" in ended.stderr
-        assert not list(tmp_path.rglob("version_*"))
+        assert main([*arguments(command, corpus, tmp_path)[2:], "--trainer.num_nodes=2"]) == 2
+        assert capsys.readouterr().err.startswith("error: trainer.num_nodes: 2 machines need a launcher on each")
+    assert not list(tmp_path.rglob("version_*"))
