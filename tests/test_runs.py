@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from project.errors import UserError
-from project.runs import FINISHED, best_checkpoint, mark_finished, newest_finished
+from project.runs import (
+    FINISHED,
+    best_checkpoint,
+    interrupted_run,
+    mark_finished,
+    mark_launched,
+    new_run,
+    newest_finished,
+)
 
 
 def make_run(root: Path, name: str, finished_at: int | None, checkpoints: tuple[str, ...] = ("best", "last")) -> Path:
@@ -70,3 +78,21 @@ def test_messages_say_where_and_what_to_do(tmp_path: Path) -> None:
         best_checkpoint(tmp_path)
     gone = "neither best.ckpt nor last.ckpt is here; name a checkpoint with --ckpt_path"
     assert str(caught.value) == f"{run / 'checkpoints'}: {gone}"
+
+
+def test_a_launch_without_a_name_is_told_apart_by_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = new_run(tmp_path, "a")
+    (run / "checkpoints").mkdir()
+    (run / "checkpoints" / "last.ckpt").touch()
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    for name, world_size, is_found in (("none", "2", True), ("none", "4", False), ("run7", "4", True)):
+        monkeypatch.setenv("TORCHELASTIC_RUN_ID", name)
+        monkeypatch.setenv("WORLD_SIZE", world_size)
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+        mark_launched(run)
+        assert interrupted_run(tmp_path, "a") == (run / "checkpoints" / "last.ckpt" if is_found else None)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "another")
+    assert interrupted_run(tmp_path, "a") is None
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "run7")
+    assert interrupted_run(tmp_path, "a") is None

@@ -95,8 +95,17 @@ def newest_finished(root: Path = ROOT) -> Path:
 
 def mark_launched(run: Path) -> None:
     """Note with the run which launch of torchrun trains it, for the ranks that it may start anew."""
-    if "TORCHELASTIC_RUN_ID" in os.environ:
-        (run / LAUNCHED).write_text(os.environ["TORCHELASTIC_RUN_ID"], encoding="utf-8")
+    if name := launch_name():
+        (run / LAUNCHED).write_text(name, encoding="utf-8")
+
+
+def launch_name() -> str | None:
+    """What tells this launch of torchrun from others, the same in all of its ranks; None where nothing does."""
+    name = os.environ.get("TORCHELASTIC_RUN_ID")
+    if name == "none":  # torchrun's own, for want of --rdzv-id; on one machine its process tells it apart
+        is_one_machine = os.environ.get("WORLD_SIZE") == os.environ.get("LOCAL_WORLD_SIZE")
+        return f"process {os.getppid()}" if is_one_machine else None
+    return name
 
 
 def interrupted_run(root: Path, name: str) -> Path | None:
@@ -107,7 +116,7 @@ def interrupted_run(root: Path, name: str) -> Path | None:
     marks = sorted((root / name).glob(f"version_*/{LAUNCHED}"), key=lambda mark: mark.stat().st_mtime_ns)
     for mark in reversed(marks):
         last = mark.parent / "checkpoints" / "last.ckpt"
-        if mark.read_text(encoding="utf-8") == os.environ["TORCHELASTIC_RUN_ID"]:
+        if mark.read_text(encoding="utf-8") == launch_name():
             return last if last.exists() else None
     return None
 

@@ -86,18 +86,16 @@ def to_continue(root: Path, wanted: str | None) -> Saved | None:
     """
     if wanted is None:
         return None
-    if wanted not in ("last", "best"):
-        return Saved(Path(wanted), read_checkpoint(wanted))
-    newest = newest_checkpoint(root, f"{wanted}.ckpt")
-    if wanted == "best":
-        return Saved(newest, read_checkpoint(newest))
-    candidates = [newest, *kept_before(newest), newest.with_name("best.ckpt")]
+    named = newest_checkpoint(root, f"{wanted}.ckpt") if wanted in ("last", "best") else Path(wanted)
+    if named.name != "last.ckpt" or not named.exists():
+        return Saved(named, read_checkpoint(named))
+    candidates = (named, *kept_before(named), named.with_name("best.ckpt"))
     for path in (path for path in candidates if path.exists()):
         try:
             return Saved(path, read_checkpoint(path))
         except UserError as error:
             print(f"warning: {error}; an older one is tried", file=sys.stderr)
-    raise UserError(f"{newest.parent}: no checkpoint here is whole; name another with --ckpt_path, or start anew")
+    raise UserError(f"{named.parent}: no checkpoint here is whole; name another with --ckpt_path, or start anew")
 
 
 def changed_settings(run: Path, now: str) -> list[str]:

@@ -88,6 +88,57 @@ def test_a_finished_run_says_so_and_changes_nothing(
 
 
 @pytest.mark.parametrize("twin", TWINS)
+def test_a_run_that_was_stopped_early_is_finished(
+    twin: str, corpus: Corpus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    early = ["--early_stopping.patience=0", "--early_stopping.monitor=val/loss", "--early_stopping.mode=min"]
+    early += ["--trainer.max_epochs=4"]
+    run = train("lit" if twin == "hand" else "hand", corpus, "early", *early)
+    assert content(run)["early_stopping"]["stopped"]
+    before = listed(run)
+    assert main([*TWINS[twin], f"--ckpt_path={run / 'checkpoints' / 'last.ckpt'}"]) == 0
+    assert "the run is finished" in capsys.readouterr().out
+    assert listed(run) == before
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_a_run_beyond_what_is_asked_for_is_finished(twin: str, whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = stopped(whole, 9, f"{twin}-beyond")  # in the second epoch of two
+    for asked in ("--trainer.max_epochs=1", "--trainer.max_steps=5"):
+        assert main([*TWINS[twin], f"--ckpt_path={run / 'checkpoints' / 'last.ckpt'}", asked]) == 0
+        assert "the run is finished, after 9 optimizer steps" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_an_order_by_length_goes_on_with_its_own_batches_only(
+    twin: str, corpus: Corpus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = stopped(train("hand", corpus, "grouped", "--data.group_by_length=true", *EACH_STEP), 2, f"{twin}-grouped")
+    last = f"--ckpt_path={run / 'checkpoints' / 'last.ckpt'}"
+    assert main([*TWINS[twin], last, "--data.batch_size=14"]) == 2
+    assert "whose order is of 7 rows on 1 ranks (data.group_by_length)" in capsys.readouterr().err
+    go_on(twin, run)
+    whole = corpus.folder / "runs" / "grouped" / "version_0"
+    assert first_difference(content(run), content(whole)) is None
+
+
+def test_a_damaged_last_takes_no_older_files_place(corpus: Corpus) -> None:
+    keep = ["--checkpoint.save_every_n_steps=1", "--checkpoint.keep_last=3"]
+    whole = train("hand", corpus, "kept", *keep)
+    for twin in TWINS:
+        run = stopped(whole, 16, f"{twin}-kept")
+        for step in (14, 15):
+            (run / "checkpoints" / f"step-{step}.ckpt").write_bytes(
+                (whole / "checkpoints" / f"step-{step}.ckpt").read_bytes()
+            )
+        (run / "checkpoints" / "last.ckpt").write_bytes(b"junk")
+        go_on(twin, run)
+        assert first_difference(content(run), content(whole)) is None
+        for path in (run / "checkpoints").glob("step-*.ckpt"):
+            assert torch.load(path, weights_only=True)["progress"]["step"] == int(path.stem[5:])
+
+
+@pytest.mark.parametrize("twin", TWINS)
 def test_last_is_the_newest_runs_and_a_damaged_one_is_reported(
     twin: str, whole: Path, corpus: Corpus, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,7 +151,7 @@ def test_last_is_the_newest_runs_and_a_damaged_one_is_reported(
     data[len(data) // 2] ^= 1
     last.write_bytes(data)
     assert main([*TWINS[twin], "--ckpt_path=last", f"--trainer.default_root_dir={corpus.folder / 'runs'}"]) == 0
-    assert "newer/version_0/checkpoints/last.ckpt: cannot be read" in capsys.readouterr().err
+    assert "newer/version_0/checkpoints/last.ckpt: damaged checkpoint" in capsys.readouterr().err
     assert first_difference(content(run), expected) is None
 
 

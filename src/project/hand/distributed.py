@@ -23,7 +23,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from project.config import Distributed
-from project.launch import join_ranks
+from project.launch import is_rank, join_ranks
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
@@ -47,7 +47,9 @@ class World:
 
     @classmethod
     def here(cls) -> World:
-        """As torchrun says; alone where it says nothing."""
+        """As torchrun says; alone where it says nothing, whatever a cluster has left in the environment."""
+        if not is_rank():
+            return ALONE
         number = {name: int(os.environ.get(name, default)) for name, default in VARIABLES.items()}
         return cls(number["RANK"], number["WORLD_SIZE"], number["LOCAL_RANK"])
 

@@ -22,7 +22,7 @@ from project.hand.early_stopping import EarlyStopping
 from project.hand.log import Log
 from project.hand.loop import Training, evaluate, train_epoch
 from project.hand.precision import forward_context, gradient_scaler, network_dtype, pick_device
-from project.hand.resume import restore_bookkeeping, restore_training
+from project.hand.resume import restore_best, restore_stopping, restore_training
 from project.hand.settings import Settings
 from project.report import Mistake, keep_worst, terminal, worst_of
 from project.runs import mark_launched, new_run
@@ -34,6 +34,7 @@ from project.task.data import Data
 from project.task.not_finite import LossWatch
 from project.task.objective import Figures, figures
 from project.task.recipe import check_compiler
+from project.task.resume import NothingLeft
 from project.trace import OFF, Tracer
 
 
@@ -78,6 +79,9 @@ def fit(
     validation_due = False
     if resumed is not None:
         validation_due = restore_training(resumed.path, resumed.content, training, data).validation_due
+        restore_stopping(resumed.content, early_stopping)
+        if early_stopping.stopped and not validation_due:
+            raise NothingLeft
     training.watch.begins()
     folder = checkpoints = None
     if not settings.trainer.fast_dev_run:  # a rehearsal leaves nothing behind
@@ -85,7 +89,7 @@ def fit(
         checkpoints = BestAndLast(folder / "checkpoints", settings.checkpoint, training, data, early_stopping)
         training.trace = open_trace(folder, settings.trace, training, goes_on=resumed is not None)
         if resumed is not None:
-            restore_bookkeeping(resumed.content, early_stopping, checkpoints)
+            restore_best(resumed, checkpoints)
     log = Log(folder, settings, training, data, None if resumed is None else resumed.path)
     try:
         log.start(left_fresh)
@@ -181,7 +185,7 @@ def run_epochs(
 def finished(training: Training) -> bool:
     """Whether the planned epochs or steps are done."""
     plan = training.plan
-    return training.step == plan.max_steps or training.epoch == plan.max_epochs
+    return 0 <= plan.max_steps <= training.step or 0 <= plan.max_epochs <= training.epoch
 
 
 def validate(training: Training, batches: Iterable[Any], num_classes: int, log: Log) -> Figures:

@@ -12,6 +12,7 @@ import torch
 from project.hand.checkpoint import BestAndLast
 from project.hand.early_stopping import EarlyStopping
 from project.hand.loop import Training
+from project.saved import Saved
 from project.task.data import Data
 from project.task.random_states import restore_random_states
 from project.task.recipe import describe_network
@@ -28,7 +29,7 @@ def restore_training(path: Path, content: Mapping[str, Any], training: Training,
     """
     run = training
     check_same_run(path, content, data, describe_network(run.recipe.network, run.network))
-    position = position_in(path, content, run.plan, run.recipe)
+    position = position_in(path, content, run.plan, run.recipe, is_grouped=data.config.group_by_length)
     run.network.load_state_dict(shared_out_weights(content["state_dict"], run.network))
     own = settings_of(run.optimizer, is_scheduled=run.lr_scheduler is not None)
     run.optimizer.load_state_dict(shared_out_state(content["optimizer"], run.optimizer))
@@ -58,11 +59,18 @@ def restore_rank(ranks: Sequence[Mapping[str, Any]], training: Training) -> None
     run.interval.num_examples = ranks[0]["interval"]["num_examples"]  # of all ranks
 
 
-def restore_bookkeeping(content: Mapping[str, Any], early_stopping: EarlyStopping, checkpoints: BestAndLast) -> None:
-    """Put back which validation was best, and how long ago."""
-    best, stopping = content["best"], content["early_stopping"]
-    checkpoints.best_value, checkpoints.best_epoch = best["value"], best["epoch"]
-    checkpoints.saved_at_step = content["progress"]["step"]
+def restore_stopping(content: Mapping[str, Any], early_stopping: EarlyStopping) -> None:
+    """Put back how long ago a validation was the best."""
+    stopping = content["early_stopping"]
     early_stopping.best_value, early_stopping.num_without = stopping["best_value"], stopping["num_without"]
     value = content["metrics"].get(early_stopping.config.monitor, 0.0)
     early_stopping.stopped = stopping["stopped"] and (early_stopping.is_too_long() or not math.isfinite(value))
+
+
+def restore_best(resumed: Saved, checkpoints: BestAndLast) -> None:
+    """Put back which validation was best, and of which step last.ckpt is."""
+    content = resumed.content
+    if resumed.run is not None:  # elsewhere there is no best.ckpt
+        checkpoints.best_value, checkpoints.best_epoch = content["best"]["value"], content["best"]["epoch"]
+    if resumed.path == checkpoints.last:
+        checkpoints.saved_at_step = content["progress"]["step"]

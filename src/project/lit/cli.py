@@ -162,12 +162,13 @@ class Cli(LightningCLI):
 
     def discard_run(self) -> None:
         """Where training never began, remove what was made for it: a new folder, or files in a continued run's."""
-        if self.run is None or not self.run.exists() or self.model.has_begun:
+        if self.run is None or not self.run.exists() or self.model.has_begun or not is_main():
             return
         if not self.files_before:
             shutil.rmtree(self.run)
+            return
         for path in set(self.run.glob("*")) - self.files_before:
-            path.unlink()
+            path.unlink(missing_ok=True)
 
     def _logger_and_callbacks(self) -> dict[str, Any]:
         config = self.config_init

@@ -307,6 +307,12 @@ class LitClassifier(Resumable):
         self.confusion.reset()
         self.losses.reset()
 
+    def on_validation_start(self) -> None:
+        """Give every rank the main process's buffers, which DistributedDataParallel does and `fully_shard` does not."""
+        if isinstance(self.network, FSDPModule):
+            for buffer in self.network.buffers():
+                torch.distributed.broadcast(buffer, src=0)
+
     def validation_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Count; see `evaluation_step`."""
         return self.evaluation_step(batch)

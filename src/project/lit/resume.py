@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import lightning as L
@@ -24,7 +25,7 @@ from project.task.data import Data
 from project.task.plan import Plan
 from project.task.random_states import random_states, restore_random_states
 from project.task.recipe import Recipe, describe_network
-from project.task.resume import Position, check_same_run, fingerprints, position_in, progress
+from project.task.resume import NothingLeft, Position, check_same_run, fingerprints, position_in, progress
 
 
 class Resumable(L.LightningModule):
@@ -102,19 +103,26 @@ def take_over(checkpoint: dict[str, Any], module: Resumable) -> Position:
     """
     trainer, content = module.trainer, checkpoint["run"]
     check_same_run(checkpoint["path"], content, module.data, describe_network(module.recipe.network, module.network))
-    position = position_in(checkpoint["path"], content, module.plan, module.recipe)
+    position = position_in(
+        checkpoint["path"], content, module.plan, module.recipe, is_grouped=module.data.config.group_by_length
+    )
     begin = position if position.validation_due else position.has_closed(module.plan)  # `restore` closes the epoch
     checkpoint["loops"] = {"fit_loop": rebuilt_loops(begin, module.plan)}
     trainer.datamodule.start = (begin.epoch, begin.micro_batch)  # type: ignore[attr-defined]
     checkpoint["callbacks"] = {}
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         if isinstance(callback, BestAndLast):
-            callback.best_value, callback.best_epoch = content["best"]["value"], content["best"]["epoch"]
-            callback.saved_at_step = position.step
+            path = Path(checkpoint["path"])
+            if path.parent == callback.last.parent:  # elsewhere there is no best.ckpt
+                callback.best_value, callback.best_epoch = content["best"]["value"], content["best"]["epoch"]
+            if path == callback.last:
+                callback.saved_at_step = position.step
         elif isinstance(callback, EarlyStopping):
             stopping = content["early_stopping"]
             callback.best_score = torch.tensor(stopping["best_value"], dtype=torch.float64)
             callback.wait_count = stopping["num_without"]
+    if _stays_stopped(content, trainer) and not position.validation_due:
+        raise NothingLeft
     return position
 
 

@@ -85,9 +85,10 @@ def check_writable(folder: Path) -> None:
 def keep_previous(last: Path, step: int, num_kept: int) -> None:
     """Give `last`, written at optimizer step `step`, a name of its own before it is replaced: step-<step>.ckpt.
 
+    Where `step` is negative, `last` is not this run's, or is damaged, and gets none.
     Of such files the newest `num_kept - 1` stay, so that they and last.ckpt are `num_kept` together.
     """
-    if num_kept > 1 and last.is_file():
+    if num_kept > 1 and step >= 0 and last.is_file():
         kept = last.with_name(f"step-{step}.ckpt")
         kept.unlink(missing_ok=True)
         os.link(last, kept)
@@ -97,8 +98,9 @@ def keep_previous(last: Path, step: int, num_kept: int) -> None:
 
 def kept_before(last: Path) -> list[Path]:
     """The files step-<step>.ckpt beside `last`, the newest first."""
-    steps = [int(path.stem[5:]) for path in last.parent.glob("step-*.ckpt") if path.stem[5:].isdigit()]
-    return [last.with_name(f"step-{step}.ckpt") for step in sorted(steps, reverse=True)]
+    found = [path for path in last.parent.glob("step-*.ckpt") if path.stem[5:].isdigit()]
+    # By time: a run that went on from an older step has written smaller steps after larger ones.
+    return sorted(found, key=lambda path: (path.stat().st_mtime_ns, int(path.stem[5:])), reverse=True)
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import warnings
@@ -27,6 +28,12 @@ logger = logging.getLogger(__name__)
 
 LOADER_TIMEOUT_SECONDS = 300
 """A batch takes milliseconds; loader processes that give none for so long never will."""
+
+
+def leave_signals_to_the_run(worker: int) -> None:
+    """A signal to all processes at once, as Slurm sends them, must not end the loaders before the run has saved."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
 
 
 class Data:
@@ -106,6 +113,7 @@ class Data:
             collate_fn=collate,
             num_workers=self.config.num_workers,
             persistent_workers=self.config.num_workers > 0,
+            worker_init_fn=leave_signals_to_the_run,
             timeout=LOADER_TIMEOUT_SECONDS if self.config.num_workers else 0,
             pin_memory=torch.cuda.is_available(),
             # A generator of its own: iter() would otherwise draw from the stream of dropout (pytorch 80119).

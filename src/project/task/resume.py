@@ -62,7 +62,9 @@ def fingerprints(data: Data) -> dict[str, str]:
     return {split: data.splits[split].rows_fingerprint for split in ("train", "val")}
 
 
-def position_in(path: str | Path, content: Mapping[str, Any], plan: Plan, recipe: Recipe) -> Position:
+def position_in(
+    path: str | Path, content: Mapping[str, Any], plan: Plan, recipe: Recipe, *, is_grouped: bool
+) -> Position:
     """The checkpoint's position under this run's plan, which may have another world size, batch size or accumulation.
 
     Raises:
@@ -75,7 +77,14 @@ def position_in(path: str | Path, content: Mapping[str, Any], plan: Plan, recipe
         found = replace(found, micro_batch=plan.num_micro_batches)
     else:
         num_rows = found.micro_batch * saved["batch_size"] * saved["world_size"]
-        micro_batch, num_over = divmod(num_rows, plan.batch_size * plan.world_size)
+        global_batch_size = plan.batch_size * plan.world_size
+        if is_grouped and global_batch_size != saved["batch_size"] * saved["world_size"]:
+            raise UserError(
+                f"{path}: saved after {num_rows} rows of an epoch whose order is of {saved['batch_size']} rows on "
+                f"{saved['world_size']} ranks (data.group_by_length), and it is another with {plan.batch_size} on "
+                f"{plan.world_size}: take those, or a checkpoint from an epoch's end"
+            )
+        micro_batch, num_over = divmod(num_rows, global_batch_size)
         if num_over or micro_batch % plan.accumulate_grad_batches or micro_batch > plan.num_micro_batches:
             raise UserError(
                 f"{path}: saved after {num_rows} rows of epoch {found.epoch + 1}, where no window ends with a world "
@@ -84,7 +93,7 @@ def position_in(path: str | Path, content: Mapping[str, Any], plan: Plan, recipe
                 f"{saved['accumulate_grad_batches']}: take those, or a checkpoint from an epoch's end"
             )
         found = replace(found, micro_batch=micro_batch)
-    is_over = found.step == plan.max_steps or found.has_closed(plan).epoch == plan.max_epochs
+    is_over = 0 <= plan.max_steps <= found.step or 0 <= plan.max_epochs <= found.has_closed(plan).epoch
     if is_over and not found.validation_due:
         raise NothingLeft
     schedule = (content["lr_scheduler"] or {}).get("total_steps")
