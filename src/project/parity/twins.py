@@ -72,6 +72,8 @@ def run(twin: Twin, folder: Path, arguments: Sequence[str]) -> Path:
     if code:
         raise UserError(f"training ended with code {code}; its own words stand in its log")
     found = newest_run(folder, twin)
+    if is_rank():
+        torch.distributed.barrier()  # the first rank may still be writing the last checkpoint
     label_test_rows(twin, found)
     return found
 
