@@ -107,7 +107,7 @@ def test_the_commands_train_alike_and_one_rank_speaks_for_all(corpus: Corpus, tm
 def test_a_network_with_buffers_is_equal_too(corpus: Corpus, tmp_path: Path) -> None:
     """Each rank's batch norm sees its own rows; validation takes rank 0's statistics, in both twins."""
     (tmp_path / "normed.py").write_text(NORMED)
-    more = ["--model.network=normed.Normed", "--data.drop_last=true", "--early_stopping.patience=0"]
+    more = ["--allow=normed", "--model.network=normed.Normed", "--data.drop_last=true", "--early_stopping.patience=0"]
     for command in TWINS.values():
         ended = run(command, corpus, tmp_path, "--data.batch_size=4", *more, path=(tmp_path,))
         assert ended.returncode == 0, ended.stderr
@@ -207,7 +207,12 @@ def test_a_failing_rank_ends_the_run_and_its_error_comes_last(
     (tmp_path / "dying.py").write_text(DYING)
     network = {"": "dying.Dying", ".how": how, ".rank": rank, ".mark": tmp_path / "mark"}
     more = [f"--model.network{key}={value}" for key, value in network.items()]
-    more += ["--data.batch_size=3", f"--trainer.strategy={strategy}", "--distributed.timeout_seconds=10"]
+    more += [
+        "--allow=dying",
+        "--data.batch_size=3",
+        f"--trainer.strategy={strategy}",
+        "--distributed.timeout_seconds=10",
+    ]
     ended = run(TWINS[twin], corpus, tmp_path / "runs", *more, path=(tmp_path,))
     assert time.time() - (tmp_path / "mark").stat().st_mtime < 30
     assert ended.returncode == code
@@ -229,7 +234,7 @@ def test_what_the_user_can_mend_is_said_once(corpus: Corpus, tmp_path: Path) -> 
 def test_fewer_rows_than_ranks_train_and_validate_alike(corpus: Corpus, tmp_path: Path) -> None:
     """Three ranks and two rows: a rank without any row only keeps the others company."""
     few = tmp_path / "few.jsonl"
-    few.write_text('{"text": "a cat", "label": "animal"}\n{"text": "red or blue", "label": "colour"}\n')
+    few.write_text('{"text": "a cat a cat", "label": "animal"}\n{"text": "red or red", "label": "colour"}\n')
     more = ["--data.batch_size=1", "--trainer.devices=3", f"--data.train_file={few}", f"--data.val_file={few}"]
     for command in TWINS.values():
         ended = run(command, corpus, tmp_path, *more)
