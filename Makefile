@@ -4,7 +4,7 @@ BIN := .venv/bin
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: fit test setup lint types unit tensorboard corpus parity resume faults fuzz
+.PHONY: fit test setup lint types unit tensorboard corpus parity ranks resume faults fuzz
 
 fit: setup
 	$(BIN)/python -m project fit --config configs/default.yaml
@@ -33,9 +33,13 @@ parity: setup
 	$(BIN)/python scripts/parity_matrix.py
 	$(BIN)/python scripts/parity_ranks.py
 
+# Every test of several processes; the everyday suite has a selection.
+ranks: setup
+	$(BIN)/pytest tests/distributed tests/task/test_not_finite.py -m "long or not long"
+
 # Every test of continued runs, with 50 kills at random moments and torch.compile: some minutes.
 resume: setup
-	TWINLOOP_KILLS=50 $(BIN)/pytest tests/resume
+	TWINLOOP_KILLS=50 $(BIN)/pytest tests/resume -m "long or not long"
 
 # What docs/faults.md promises.
 faults: setup

@@ -189,14 +189,15 @@ def distance(a: dict[str, Tensor], b: dict[str, Tensor]) -> float:
     return max(float((a[name] - b[name]).abs().max() / b[name].abs().max()) for name in floating)
 
 
+LONG = pytest.mark.long
 FAILURES = [
     ("hand", "ddp", "raise", 0, "error: rank 0 failed first: RuntimeError: it has had enough", 1),
-    ("hand", "ddp", "kill", 1, "error: rank 1 was ended by SIGKILL from outside", 137),
+    pytest.param("hand", "ddp", "kill", 1, "error: rank 1 was ended by SIGKILL from outside", 137, marks=LONG),
     ("hand", "ddp", "hang", 1, "another rank hangs, or takes longer than distributed.timeout_seconds", 1),
     ("lit", "ddp", "raise", 1, "error: rank 1 failed first: RuntimeError: it has had enough", 1),
     ("lit", "ddp", "kill", 0, "error: rank 0 was ended by SIGKILL from outside", 137),
-    ("lit", "ddp", "hang", 0, "another rank hangs, or takes longer than distributed.timeout_seconds", 1),
-    ("lit", "ddp_fork", "raise", 1, "RuntimeError: it has had enough", 1),
+    pytest.param("lit", "ddp", "hang", 0, "distributed.timeout_seconds", 1, marks=LONG),
+    pytest.param("lit", "ddp_fork", "raise", 1, "RuntimeError: it has had enough", 1, marks=LONG),
 ]
 
 

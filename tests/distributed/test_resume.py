@@ -89,8 +89,8 @@ def whole(corpus: Corpus) -> dict[str, dict[str, Any]]:
     ("strategy", "first", "second", "interrupt", "code"),
     [
         ("ddp", "hand", "fit", "1 3 SIGTERM", 143),
-        ("ddp", "fit", "hand", "0 6 SIGUSR1", 138),
-        ("fsdp2", "hand", "fit", "0 4 SIGINT", 130),
+        pytest.param("ddp", "fit", "hand", "0 6 SIGUSR1", 138, marks=pytest.mark.long),
+        pytest.param("fsdp2", "hand", "fit", "0 4 SIGINT", 130, marks=pytest.mark.long),
         ("fsdp2", "fit", "hand", "1 9 SIGTERM", 143),
     ],
 )
@@ -134,7 +134,7 @@ def test_the_launcher_passes_a_signal_on_and_waits(corpus: Corpus, whole: dict[s
     assert 0 < last(corpus, "passed_on")["progress"]["step"] < whole["ddp"]["progress"]["step"]
 
 
-@pytest.mark.parametrize("twin", ["hand", "fit"])
+@pytest.mark.parametrize("twin", [pytest.param("hand", marks=pytest.mark.long), "fit"])
 def test_torchrun_starts_failed_ranks_anew_and_they_go_on(
     twin: str, corpus: Corpus, whole: dict[str, dict[str, Any]]
 ) -> None:
