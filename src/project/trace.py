@@ -102,12 +102,13 @@ class Tracer:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 kept = [] if goes_on_at is None else lines_before(self.path, level, goes_on_at)
                 self._file = self.path.open("wb", buffering=0)
-                self._file.write(b"".join(kept))
             except OSError as error:
                 reason = f"{error.strerror}: {error.filename}"
                 raise UserError(f"{path}: the trace cannot be written here ({reason})") from None
             self._num_written = max(0, len(kept) - 1)
-            if not kept:
+            if kept:
+                self._put(b"".join(kept))
+            else:
                 self._write([{**header, "torch": str(torch.__version__), "device": device}])
 
     def __enter__(self) -> Self:
@@ -244,8 +245,11 @@ class Tracer:
 
     def _write(self, lines: Sequence[dict[str, Any]]) -> None:
         """All of them in one piece, so that a run that dies leaves complete lines."""
+        self._put(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+
+    def _put(self, content: bytes) -> None:
         try:
-            self._file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+            self._file.write(content)
         except OSError as error:
             self._end()
             raise UserError(f"{self.path}: the trace cannot be continued ({error.strerror})") from None

@@ -200,7 +200,7 @@ def test_a_gradient_that_is_no_number_spoils_no_checkpoint(
 def test_an_overflow_of_scaled_gradients_is_no_fault(corpus: Corpus) -> None:
     loud = ["--trainer.precision=16-mixed", '--model.class_weights={"animal": 8, "colour": 8, "tool": 8}']
     for twin in TWINS:
-        assert main(arguments(twin, corpus, twin, "--model.network=TextCNN", *loud, *LOGGED)) == 0
+        assert main(arguments(twin, corpus, twin, "--model.network=project.task.network.TextCNN", *loud, *LOGGED)) == 0
         assert content(run_of(corpus, twin))["scaler"]["scale"] < 2.0**16
 
 
