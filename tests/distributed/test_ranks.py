@@ -63,6 +63,37 @@ class Normed(torch.nn.Module):
 """
 
 
+WATCHING = """\
+import gc, os, signal, torch
+from torch.nn.parallel import DistributedDataParallel
+
+destroy = torch.distributed.destroy_process_group
+
+
+def watched(*args):
+    held = sum(type(thing) is DistributedDataParallel for thing in gc.get_objects())
+    with open(os.environ["FOUND"] + os.environ["RANK"], "w") as file:
+        file.write(f"held by {held}")
+    destroy(*args)
+
+
+torch.distributed.destroy_process_group = watched
+
+
+class Watching(torch.nn.Module):
+    def __init__(self, num_tokens, num_classes, ends: bool = False):
+        super().__init__()
+        self.bag = torch.nn.EmbeddingBag(num_tokens, num_classes, padding_idx=0)
+        self.ends, self.num_calls = ends, 0
+
+    def forward(self, tokens, lengths):
+        self.num_calls += 1
+        if self.num_calls == 4 and self.ends and os.environ["RANK"] == "1":
+            os.kill(os.getpid(), signal.SIGTERM)
+        return self.bag(tokens)
+"""
+
+
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     return write_corpus(tmp_path_factory.mktemp("ranks"), num_train=49)
@@ -103,6 +134,19 @@ def test_the_commands_train_alike_and_one_rank_speaks_for_all(corpus: Corpus, tm
     assert compare_paths(hand, lit, EXACT, alike=True).is_equal
     assert [path.name for path in hand.parent.iterdir()] == ["version_0"]
     assert [path.name for path in lit.parent.iterdir()] == ["version_0"]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_nothing_holds_the_model_when_ranks_part(
+    ends: bool, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a rank may wait for itself for good (pytorch issue 56297), which it did in one of seven runs."""
+    (tmp_path / "watching.py").write_text(WATCHING)
+    monkeypatch.setenv("FOUND", str(tmp_path / "rank"))
+    network = ["--allow=watching", "--model.network=watching.Watching", f"--model.network.ends={str(ends).lower()}"]
+    ended = run(["hand"], corpus, tmp_path, "--data.batch_size=3", *network, path=(tmp_path,))
+    assert ended.returncode == (143 if ends else 0), ended.stderr
+    assert [(tmp_path / f"rank{rank}").read_text() for rank in (0, 1)] == ["held by 0"] * 2
 
 
 def test_a_network_with_buffers_is_equal_too(corpus: Corpus, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from project.errors import UserError
 from project.faults.running import explained
+from project.hand.checkpoint import BestAndLast
 from project.hand.distributed import World, process_group
 from project.hand.fit import be_deterministic, fit, seed_everything
 from project.hand.loop import evaluate, predict
@@ -61,9 +62,7 @@ def _fit(command: str, arguments: Sequence[str]) -> int:
     try:
         return _train(command, arguments, listener)
     except Stopped as stopped:
-        if is_main():
-            terminal().print(stopped_line(stopped.received.name, listener.saved, listener.step))
-        return EXIT_CODES[stopped.received]
+        return _stopped(stopped, listener)
 
 
 def _train(command: str, arguments: Sequence[str], listener: Listener) -> int:
@@ -78,20 +77,36 @@ def _train(command: str, arguments: Sequence[str], listener: Listener) -> int:
             for line in changed_settings(resumed.run, settings.yaml):
                 console.print(line)
         try:
-            checkpoints = fit(settings, world, resumed, listener).checkpoints
+            last_lines = _last_lines(fit(settings, world, resumed, listener).checkpoints)
         except NothingLeft:
             if resumed is not None and world.is_main:
                 console.print(finished_line(resumed.path, resumed.content["progress"]["step"]))
             return 0
-    if not world.is_main:
-        return 0
-    if checkpoints is not None and checkpoints.best_epoch >= 0:
-        best = (checkpoints.best, checkpoints.config.monitor, checkpoints.best_value, checkpoints.best_epoch)
-        console.print(best_line(*best))
-    if checkpoints is not None:
-        console.print(f"run: {checkpoints.last.parent.parent}")
-    console.print(f"look at it: make tensorboard, or tensorboard --logdir {settings.root} --host localhost")
+        except Stopped as stopped:  # here: on its way out it would hold the model, while the ranks part
+            return _stopped(stopped, listener)
+    if world.is_main:
+        for line in last_lines:
+            console.print(line)
+        console.print(f"look at it: make tensorboard, or tensorboard --logdir {settings.root} --host localhost")
     return 0
+
+
+def _stopped(stopped: Stopped, listener: Listener) -> int:
+    """Say where the run ended; returns the signal's exit code."""
+    if is_main():
+        terminal().print(stopped_line(stopped.received.name, listener.saved, listener.step))
+    return EXIT_CODES[stopped.received]
+
+
+def _last_lines(checkpoints: BestAndLast | None) -> list[str]:
+    """The best checkpoint and the run's folder, for who reads; none after a rehearsal."""
+    if checkpoints is None:
+        return []
+    lines = [f"run: {checkpoints.last.parent.parent}"]
+    if checkpoints.best_epoch >= 0:
+        best = (checkpoints.best, checkpoints.config.monitor, checkpoints.best_value, checkpoints.best_epoch)
+        lines.insert(0, best_line(*best))
+    return lines
 
 
 def _evaluate(command: str, arguments: Sequence[str]) -> int:

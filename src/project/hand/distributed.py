@@ -6,6 +6,7 @@ environment variables; torch.distributed does the rest.
 
 from __future__ import annotations
 
+import gc
 import os
 import warnings
 from collections.abc import Iterator
@@ -93,7 +94,10 @@ VARIABLES = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
 
 @contextmanager
 def process_group(world: World, device: torch.device, timeout_seconds: float) -> Iterator[None]:
-    """The ranks' process group, destroyed at the end; nothing for a process that is alone, or has one already."""
+    """The ranks' process group, destroyed at the end; nothing for a process that is alone, or has one already.
+
+    By then nothing may hold a DistributedDataParallel that was built within: this process might never end.
+    """
     if world.size == 1 or dist.is_initialized():
         yield
         return
@@ -101,15 +105,12 @@ def process_group(world: World, device: torch.device, timeout_seconds: float) ->
     if device.type == "cuda":
         torch.cuda.set_device(device)  # where nccl exchanges Python objects, too
     join_ranks(backend, timedelta(seconds=timeout_seconds))
-    has_failed = False
-    try:
-        yield
-    except Exception:
-        has_failed = True
-        raise
-    finally:
-        if not has_failed:  # to part would take ranks that perhaps no longer answer
-            dist.destroy_process_group()
+    yield
+    # Not after an exception: to part would take ranks that perhaps no longer answer.
+    # Whoever lets go of the group last waits for its threads. Python does so without its lock; DistributedDataParallel
+    # keeps the lock, for which the threads may be waiting to let go of a tensor (pytorch issue 56297).
+    gc.collect()
+    dist.destroy_process_group()
 
 
 def distributed(
