@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from parity_matrix import OVERFLOW, ROOT, Cell, covering, fault, overlay, write_page
-from project.launch import is_rank
+from project.hand.distributed import World, process_group
 from project.parity.twins import Twin, newest_run, run
 
 BEGIN, END = "<!-- figures of the distributed cells -->", "<!-- end of the distributed figures -->"
@@ -64,6 +64,10 @@ COMPILE: dict[str, list[str]] = {"off": [], "on": ["--model.compile=true", "--tr
 NUM_TRAIN = 49
 """Rows: 7 micro-batches of 4 on each of two ranks, of which the last, alone in its window, leaves a rank without a row;
 or 5 on each of three, the last window of 3 being short and the last micro-batch leaving two ranks without a row."""
+
+
+TIMEOUT_SECONDS = 600
+"""For which the ranks of a session wait for each other: one may be compiling."""
 
 
 def product() -> list[Cell]:
@@ -152,14 +156,11 @@ def run_session(folder: Path, ranks: str, cells: Sequence[tuple[int, Cell]], arg
 
 def work(twin: Twin, plan: dict[str, Any]) -> None:
     """Train the twin in all cells of a session, as one of its ranks, which stay connected from cell to cell."""
-    if is_rank():
-        torch.distributed.init_process_group("gloo")
-    for number, cell in plan["cells"].items():
-        torch._dynamo.reset()
-        torch.use_deterministic_algorithms(False)
-        run(twin, Path(plan["folder"]) / f"cell_{number}", [*options(cell), *plan["arguments"]])
-    if is_rank():
-        torch.distributed.destroy_process_group()
+    with process_group(World.here(), torch.device("cpu"), TIMEOUT_SECONDS):
+        for number, cell in plan["cells"].items():
+            torch._dynamo.reset()
+            torch.use_deterministic_algorithms(False)
+            run(twin, Path(plan["folder"]) / f"cell_{number}", [*options(cell), *plan["arguments"]])
 
 
 def corpus_arguments(folder: Path) -> list[str]:

@@ -6,6 +6,7 @@ Lightning's own launcher of `ddp` is not used: a rank that fails there leaves it
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -127,6 +128,17 @@ def join_ranks(backend: str, timeout: timedelta) -> None:
     store, rank, size = next(rendezvous("env://", timeout=timeout))
     named = PrefixStore(f"start_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     dist.init_process_group(backend, store=named, rank=rank, world_size=size, timeout=timeout)
+
+
+def leave_ranks() -> None:
+    """Destroy the process group, at a moment when nothing in use holds a DistributedDataParallel any more.
+
+    Whoever lets go of the group last waits for its threads. Python does so without its lock; DistributedDataParallel
+    keeps the lock, for which a thread may be waiting to let go of a tensor (pytorch issue 56297): this process would
+    never end. Modules hold themselves in cycles, which only the collector frees.
+    """
+    gc.collect()
+    dist.destroy_process_group()
 
 
 def run_rank(*command: str) -> None:

@@ -6,7 +6,6 @@ environment variables; torch.distributed does the rest.
 
 from __future__ import annotations
 
-import gc
 import os
 import warnings
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from project.config import Distributed
-from project.launch import is_rank, join_ranks
+from project.launch import is_rank, join_ranks, leave_ranks
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
@@ -96,7 +95,7 @@ VARIABLES = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
 def process_group(world: World, device: torch.device, timeout_seconds: float) -> Iterator[None]:
     """The ranks' process group, destroyed at the end; nothing for a process that is alone, or has one already.
 
-    By then nothing may hold a DistributedDataParallel that was built within: this process might never end.
+    By then nothing may hold a model that was built within.
     """
     if world.size == 1 or dist.is_initialized():
         yield
@@ -106,11 +105,7 @@ def process_group(world: World, device: torch.device, timeout_seconds: float) ->
         torch.cuda.set_device(device)  # where nccl exchanges Python objects, too
     join_ranks(backend, timedelta(seconds=timeout_seconds))
     yield
-    # Not after an exception: to part would take ranks that perhaps no longer answer.
-    # Whoever lets go of the group last waits for its threads. Python does so without its lock; DistributedDataParallel
-    # keeps the lock, for which the threads may be waiting to let go of a tensor (pytorch issue 56297).
-    gc.collect()
-    dist.destroy_process_group()
+    leave_ranks()  # not after an exception: that would take ranks that perhaps no longer answer
 
 
 def distributed(

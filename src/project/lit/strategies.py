@@ -12,7 +12,7 @@ from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, Str
 from torch.optim import Optimizer
 
 from project.config import Distributed
-from project.launch import is_rank, join_ranks
+from project.launch import is_rank, join_ranks, leave_ranks
 from project.lit.quiet import quieten
 from project.task.sharding import shared_out_state, shared_out_weights, whole
 
@@ -40,7 +40,7 @@ def join(device: torch.device, timeout: timedelta | None) -> None:
     if is_rank() and not torch.distributed.is_initialized():
         assert timeout is not None
         join_ranks("nccl" if device.type == "cuda" else "gloo", timeout)
-        atexit.register(torch.distributed.destroy_process_group)
+        atexit.register(leave_ranks)
 
 
 class Ddp(DDPStrategy):
