@@ -1,0 +1,85 @@
+"""Mistakes that only several ranks can make, planted into the hand-written twin; run as a program, a rank of a session.
+
+python -m torch.distributed.run --nproc-per-node 2 mistakes.py FOLDER ARGUMENTS… trains the Lightning twin in FOLDER,
+and then the hand-written one with each mistake, in a folder of its number.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import torch
+
+from parity.mistakes import LOOP, Mistake, planted
+from project.hand.distributed import World, process_group
+
+OWN_COUNT = [
+    ("run.num_window_examples += plan.num_counted_together(micro_batch)", "run.num_window_examples += num_examples"),
+    ("run.num_window_examples / run.world.size", "(run.num_window_examples or 1)"),
+]
+ORDER = "task/order.py"
+SHARE = "mine = together[self.rank :: self.world_size].tolist()"
+
+MISTAKES = [
+    Mistake("mean of the ranks' means", "normalise", {LOOP: OWN_COUNT}),
+    Mistake(
+        "the ranks' number forgotten in the mean",
+        "normalise",
+        {LOOP: [("run.num_window_examples / run.world.size", "run.num_window_examples")]},
+    ),
+    Mistake(
+        "gradients never added up between ranks",
+        "backward",
+        {LOOP: [("keep=not plan.closes_window(micro_batch)", "keep=True")]},
+    ),
+    Mistake(
+        "gradients added up at every micro-batch",
+        "backward",
+        {LOOP: [("keep=not plan.closes_window(micro_batch)", "keep=False")]},
+    ),
+    Mistake(
+        "the row that stands in counted",
+        "forward",
+        {LOOP: [("if num_examples == 0:", "if False:")]},
+    ),
+    Mistake(
+        "dropout alike in all ranks",
+        "rng",
+        {"hand/fit.py": [("torch.manual_seed(settings.seed + world.rank)", "torch.manual_seed(settings.seed)")]},
+    ),
+    Mistake("every rank sees all rows", "data", {ORDER: [(SHARE, "mine = together.tolist()")]}),
+    Mistake(
+        "ranks take neighbouring rows",
+        "data",
+        {ORDER: [(SHARE, "mine = together.chunk(self.world_size)[self.rank % len(together)].tolist()")]},
+    ),
+    Mistake(
+        "each rank validates its own rows only",
+        "evaluation",
+        {
+            LOOP: [
+                ("Counts(world.added_up(confusion).cpu(), world.added_up(losses).cpu())", "Counts(confusion, losses)")
+            ]
+        },
+    ),
+    Mistake("loss multiplied by the number of ranks", "backward", {LOOP: [("scale(loss)", "scale(loss * 2)")]}),
+    Mistake("none", "none", {LOOP: [("import torch\n", "import torch\n\n")]}),
+]
+"""The last changes nothing: planting itself is not what is caught."""
+
+
+def main(folder: Path, arguments: list[str]) -> None:
+    """Train all of them, as one rank of the session."""
+    with process_group(World.here(), torch.device("cpu"), timeout_seconds=120):
+        name = [f"--trainer.default_root_dir={folder}", "--name=lit"]
+        importlib.import_module("project.lit.cli").main("fit", [*arguments, *name])
+        for number, mistake in enumerate(MISTAKES):
+            with planted(mistake.edits):
+                hand = importlib.import_module("project.hand.cli").main
+                hand([*arguments, f"--trainer.default_root_dir={folder}", f"--name=hand_{number}"])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
