@@ -23,8 +23,6 @@ CELLS: list[Cell] = [
     )
 ]
 
-pytestmark = pytest.mark.long  # sessions of ranks sometimes fail to end or to begin: docs/distributed.md
-
 
 @pytest.fixture(scope="module")
 def faults(tmp_path_factory: pytest.TempPathFactory) -> list[str | None]:

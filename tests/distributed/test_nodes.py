@@ -16,7 +16,6 @@ from project.parity.compare import EXACT
 from tiny_corpus import Corpus, write_corpus
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.long  # a rank of `hand` sometimes does not end: docs/distributed.md
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "1", "--rdzv-backend", "c10d"]
 
 

@@ -20,7 +20,6 @@ from project.parity.compare import EXACT
 from tiny_corpus import Corpus, write_corpus
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.long  # a rank of `hand` sometimes does not end: docs/distributed.md
 TWINS = {"hand": ["hand"], "lit": ["fit"]}
 
 DYING = """\

@@ -17,7 +17,6 @@ from interrupted import first_difference
 from tiny_corpus import Corpus, write_corpus
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.long  # a rank of `hand` sometimes does not end: docs/distributed.md
 
 NETWORK = """\
 import os, signal, time, torch

@@ -204,8 +204,7 @@ def test_an_overflow_of_scaled_gradients_is_no_fault(corpus: Corpus) -> None:
         assert content(run_of(corpus, twin))["scaler"]["scale"] < 2.0**16
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("policy", ["stop", "skip"])
+@pytest.mark.parametrize("policy", [pytest.param("stop", marks=pytest.mark.long), "skip"])
 def test_ranks_decide_alike(policy: str, corpus: Corpus, network: Path) -> None:
     """The row is on one rank; both leave the step out, or stop, and one speaks for both."""
     for twin in TWINS:
