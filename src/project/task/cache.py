@@ -10,7 +10,6 @@ import fcntl
 import hashlib
 import json
 import logging
-import os
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from project.errors import UserError
+from project.task.durable import sync
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ def _build(folder: Path, build: Callable[[Path], None]) -> None:
             build(temporary)
             _seal(temporary)
             temporary.rename(folder)
-            _sync(folder.parent)
+            sync(folder.parent)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
@@ -111,8 +111,8 @@ def _seal(folder: Path) -> None:
     meta = {"files": {name: [(folder / name).stat().st_size, _checksum(folder / name)] for name in names}}
     (folder / META).write_text(json.dumps(meta))
     for name in [*names, META]:
-        _sync(folder / name)
-    _sync(folder)
+        sync(folder / name)
+    sync(folder)
 
 
 def _checksum(path: Path) -> int:
@@ -122,14 +122,6 @@ def _checksum(path: Path) -> int:
         while block := stream.read(2**20):
             checksum = zlib.crc32(block, checksum)
     return checksum
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from torch import Tensor, nn
 
 from project.errors import UserError
 from project.task.archive import load_archive
+from project.task.durable import sync
 from project.task.recipe import describe_network
 from project.task.vocabulary import Vocabulary
 
@@ -59,9 +60,9 @@ def write_checkpoint(path: str | Path, content: Mapping[str, Any]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         torch.save(dict(content), temporary)
-        _sync(temporary)
+        sync(temporary)
         temporary.replace(path)
-        _sync(path.parent)
+        sync(path.parent)
     except (OSError, RuntimeError) as error:  # torch.save reports a full disk as a RuntimeError
         raise UserError(f"{path}: the checkpoint cannot be written ({_reason(error, path, content)})") from error
     finally:
@@ -134,14 +135,6 @@ def read_classifier(path: str | Path) -> dict[str, Any]:
         missing = f"classifier.{wrong[0]}" if wrong else "state_dict"
         raise UserError(f"{path}: damaged checkpoint, {missing} is missing or of another kind; take another")
     return content
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _reason(error: Exception, path: Path, content: Mapping[str, Any]) -> str:
