@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "signals": set(),
     "task": {"config", *FOUNDATION},  # the dataclasses, for what is built from them
     **{name: {"task", *FOUNDATION, *CONFIG} for name in CONFIG},
-    "saved": {"task", *FOUNDATION, *CONFIG},
+    "saved": {"task", "launch", *FOUNDATION, *CONFIG},
     "report": {"task", *FOUNDATION},
     "predictions": {"task", *FOUNDATION},
     "launch": {"errors", "trust"},

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
+import multiprocessing
 import os
+import signal
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from project.errors import UserError
 from project.runs import (
     FINISHED,
+    LOCK,
     best_checkpoint,
+    held,
     interrupted_run,
     mark_finished,
     mark_launched,
     new_run,
     newest_finished,
 )
+
+forks = multiprocessing.get_context("fork")
 
 
 def make_run(root: Path, name: str, finished_at: int | None, checkpoints: tuple[str, ...] = ("best", "last")) -> Path:
@@ -96,3 +106,67 @@ def test_a_launch_without_a_name_is_told_apart_by_its_process(tmp_path: Path, mo
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "run7")
     assert interrupted_run(tmp_path, "a") is None
+
+
+def test_a_held_run_is_refused_to_others_and_nothing_stays_behind(tmp_path: Path) -> None:
+    with held(tmp_path):
+        before = (tmp_path / LOCK).read_bytes()
+        with (
+            pytest.raises(UserError, match=rf"^{tmp_path}: process {os.getpid()} on .* trains in this run; wait"),
+            held(tmp_path),
+        ):
+            pass
+        assert (tmp_path / LOCK).read_bytes() == before
+    assert not list(tmp_path.iterdir())
+    with held(tmp_path):
+        pass
+
+
+def test_a_killed_holder_lets_go_even_where_a_child_of_its_lives_on(tmp_path: Path) -> None:
+    def hold() -> None:
+        with held(tmp_path):
+            child = os.fork()
+            if child:
+                (tmp_path / "child").write_text(str(child))
+                (tmp_path / "child").rename(tmp_path / "ready")
+            time.sleep(60)
+
+    process = forks.Process(target=hold)
+    process.start()
+    try:
+        while not (tmp_path / "ready").exists():
+            time.sleep(0.01)
+        with pytest.raises(UserError, match=f"process {process.pid} on"), held(tmp_path):
+            pass
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        with held(tmp_path):
+            assert f"process {os.getpid()} on" in (tmp_path / LOCK).read_text()
+    finally:
+        process.kill()
+        os.kill(int((tmp_path / "ready").read_text()), signal.SIGKILL)
+
+
+def test_a_lock_on_a_file_that_is_gone_by_then_holds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flock = fcntl.flock
+
+    def late(*arguments: Any) -> None:
+        monkeypatch.undo()
+        (tmp_path / LOCK).unlink()  # its holder ends between this one's opening the file and locking it
+        flock(*arguments)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with held(tmp_path), pytest.raises(UserError, match="trains in this run"), held(tmp_path):
+        pass
+
+
+def test_a_file_system_without_locks_is_trained_on_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def lacking(*_: Any) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(fcntl, "flock", lacking)
+    with held(tmp_path):
+        assert "do not train twice in one run folder" in caplog.text

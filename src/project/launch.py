@@ -13,8 +13,9 @@ import os
 import runpy
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -120,14 +121,45 @@ def launch(num_local: int, command: Sequence[str], start_method: StartMethod = "
 
 
 def join_ranks(backend: str, timeout: timedelta) -> None:
-    """Connect this rank with the others, as `init_process_group` does.
+    """Connect this rank with the others, as `init_process_group` does."""
+    store, rank, size = ranks_store(), int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    store.set_timeout(timeout)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
+
+
+@cache
+def ranks_store() -> PrefixStore:
+    """Where the ranks of this start leave each other word, before they are connected as well.
 
     Under a name of its own for each start of the ranks: torchrun keeps one store for all of them (torch 2.13), and
     restarted ranks would look for each other at the addresses of those that failed.
     """
-    store, rank, size = next(rendezvous("env://", timeout=timeout))
-    named = PrefixStore(f"start_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
-    dist.init_process_group(backend, store=named, rank=rank, world_size=size, timeout=timeout)
+    store, _, _ = next(rendezvous("env://"))
+    return PrefixStore(f"start_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+
+
+def found_by_main(what: str, find: Callable[[], str]) -> str:
+    """What the main rank finds, in every rank: they might not all find the same, since files change meanwhile.
+
+    Args:
+        what: names it, for this start of the ranks.
+        find: called in the main rank alone.
+
+    Raises:
+        UserError: in every rank, what `find` raised.
+    """
+    if not is_rank():
+        return find()
+    if is_main():
+        try:
+            tells = {"found": find()}
+        except UserError as error:
+            tells = {"error": str(error)}
+        ranks_store().set(what, json.dumps(tells))
+    told: dict[str, str] = json.loads(ranks_store().get(what))
+    if "error" in told:
+        raise UserError(told["error"])
+    return told["found"]
 
 
 def leave_ranks() -> None:

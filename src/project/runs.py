@@ -6,20 +6,29 @@ files, and finished.json once the run has ended by itself.
 
 from __future__ import annotations
 
+import fcntl
 import json
+import logging
 import os
-from contextlib import suppress
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from project.errors import UserError
+
+logger = logging.getLogger(__name__)
 
 ROOT = Path("runs")
 LAUNCHED = ".launched"
 """Name of the file in a run's folder that holds torchrun's run id."""
 
 FINISHED = "finished.json"
+
+LOCK = ".lock"
+"""Name of the file in a run's folder that is there, and locked, while a process trains in it; it says which."""
 
 
 def new_run(root: Path, name: str) -> Path:
@@ -43,6 +52,45 @@ def new_run(root: Path, name: str) -> Path:
         reason = f"cannot make a run folder here ({error.strerror})"
         raise UserError(f"{parent}: {reason}; name another place with --trainer.default_root_dir") from None
     raise AssertionError("count() is endless")
+
+
+@contextmanager
+def held(run: Path) -> Iterator[None]:
+    """Keep other processes from training in this run's folder; a process that is killed lets go of it.
+
+    Raises:
+        UserError: where another one trains there.
+    """
+    path = run / LOCK
+    lock = _locked(path)
+    os.register_at_fork(after_in_child=lock.close)  # a loader's worker may live on for seconds after its parent
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # while it is ours: see `_locked`
+        lock.close()
+
+
+def _locked(path: Path) -> IO[bytes]:
+    """The file, locked and with the name of this process in it."""
+    while True:
+        lock = path.open("a+b", buffering=0)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with lock:
+                lock.seek(0)
+                holder = lock.read().decode() or "another process"
+            todo = "wait for it to end, or stop it; without --ckpt_path, fit trains in a folder of its own"
+            raise UserError(f"{path.parent}: {holder} trains in this run; {todo}") from None
+        except OSError as error:
+            logger.warning("%s: no locks here (%s), so do not train twice in one run folder", path, error.strerror)
+        with suppress(FileNotFoundError):  # whoever held it has removed it meanwhile: then it is another file's turn
+            if os.path.samestat(os.fstat(lock.fileno()), path.stat()):
+                lock.truncate(0)
+                lock.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
+                return lock
+        lock.close()
 
 
 def summary(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import yaml
 
 from project.errors import UserError
 from project.faults.command_line import SHOWN, options
-from project.runs import FINISHED, ROOT, best_checkpoint, newest_checkpoint
+from project.launch import found_by_main
+from project.runs import FINISHED, ROOT, best_checkpoint, held, interrupted_run, newest_checkpoint
 from project.task.checkpoint import kept_before, read_checkpoint, read_classifier
 
 ALONE = ("--trainer.strategy=auto", "--trainer.devices=1", "--trainer.num_nodes=1")
@@ -67,8 +69,7 @@ class Saved:
     @property
     def run(self) -> Path | None:
         """The folder of its run, which goes on there; None for a checkpoint that was moved elsewhere."""
-        folder = self.path.parent.parent
-        return folder if self.path.parent.name == "checkpoints" and (folder / "config.yaml").is_file() else None
+        return _run_of(self.path)
 
     @property
     def is_marked(self) -> bool:
@@ -76,17 +77,55 @@ class Saved:
         return self.run is not None and (self.run / FINISHED).exists()
 
 
-def to_continue(root: Path, wanted: str | None) -> Saved | None:
-    """What `fit --ckpt_path` names: last or best of the newest run under `root`, or a file; None for none.
+@contextmanager
+def to_continue(root: Path, name: str, wanted: str | None, *, writes: bool = True) -> Iterator[Saved | None]:
+    """The checkpoint that `fit` goes on from, the same in every rank; within, no other process trains in its run.
 
-    Where last.ckpt is damaged, the newest one beside it that is whole is taken, and standard error says so.
+    Args:
+        root: where runs go.
+        name: of the run, for ranks that were started anew and go on from what they have saved.
+        wanted: by --ckpt_path: last or best of the newest run under `root`, or a file; None for a new run.
+        writes: whether the run's folder will be written to.
+
+    Raises:
+        UserError: where there is no such checkpoint, or none that is whole, or another process trains in its run.
+    """
+    saved: Saved | None = None
+    with ExitStack() as stack:
+
+        def find() -> str:
+            nonlocal saved
+            path = interrupted_run(root, name) or _path_of(root, wanted)
+            if path is None:
+                return ""
+            if writes and (run := _run_of(path)) is not None:
+                stack.enter_context(held(run))  # before reading, so that nobody writes another in the meantime
+            saved = _whole(path)
+            return str(saved.path)
+
+        path = found_by_main("checkpoint", find)
+        yield saved or (Saved(Path(path), read_checkpoint(path)) if path else None)
+
+
+def _path_of(root: Path, wanted: str | None) -> Path | None:
+    """What --ckpt_path means."""
+    if wanted in ("last", "best"):
+        return newest_checkpoint(root, f"{wanted}.ckpt")
+    return Path(wanted) if wanted else None
+
+
+def _run_of(checkpoint: Path) -> Path | None:
+    """The folder of the checkpoint's run; None for a checkpoint that was moved elsewhere."""
+    folder = checkpoint.parent.parent
+    return folder if checkpoint.parent.name == "checkpoints" and (folder / "config.yaml").is_file() else None
+
+
+def _whole(named: Path) -> Saved:
+    """The checkpoint; where last.ckpt is damaged, the newest one beside it that is whole, and standard error says so.
 
     Raises:
         UserError: where there is no such checkpoint, or none that is whole.
     """
-    if wanted is None:
-        return None
-    named = newest_checkpoint(root, f"{wanted}.ckpt") if wanted in ("last", "best") else Path(wanted)
     if named.name != "last.ckpt" or not named.exists():
         return Saved(named, read_checkpoint(named))
     candidates = (named, *kept_before(named), named.with_name("best.ckpt"))
@@ -122,15 +161,18 @@ def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def with_config_to_continue(arguments: Sequence[str]) -> Sequence[str]:
-    """For a run that is continued without --config: the configuration saved with it, and then the command line's."""
+    """For a run that is continued without --config: the configuration saved with it, and then the command line's.
+
+    last and best are replaced by what they mean, the same in every rank.
+    """
     values = {option.key: option.value for option in options(arguments)}
     wanted = values.get("ckpt_path")
     if not wanted or "config" in values or any(argument.partition("=")[0] in SHOWN for argument in arguments):
         return arguments
     root = Path(values.get("trainer.default_root_dir") or ROOT)
-    path = newest_checkpoint(root, f"{wanted}.ckpt") if wanted in ("last", "best") else Path(wanted)
+    path = Path(found_by_main("configuration", lambda: str(_path_of(root, wanted))))
     config = path.parent.parent / "config.yaml"
-    return ["--config", str(config), *arguments] if config.is_file() else arguments
+    return ["--config", str(config), *arguments, f"--ckpt_path={path}"] if config.is_file() else arguments
 
 
 def newest_best(root: Path) -> Path:

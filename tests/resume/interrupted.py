@@ -71,6 +71,11 @@ def curves(run: Path) -> dict[str, list[tuple[int, float]]]:
     return {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in tags}
 
 
+def listed(run: Path) -> dict[str, int]:
+    """The run's files, and when each was written."""
+    return {str(path.relative_to(run)): path.stat().st_mtime_ns for path in run.rglob("*")}
+
+
 def first_difference(one: Any, other: Any, place: str = "") -> str | None:
     """The first place where two nested structures are not equal bit for bit, or None."""
     if isinstance(one, Tensor) and isinstance(other, Tensor):

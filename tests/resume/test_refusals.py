@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from interrupted import EACH_STEP, TWINS, content, first_difference, go_on, stopped, train
+from interrupted import EACH_STEP, TWINS, content, first_difference, go_on, listed, stopped, train
 
 from project.__main__ import main
 from tiny_corpus import Corpus, write_corpus
@@ -17,11 +17,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     corpus = write_corpus(tmp_path_factory.mktemp("refused"))
     options = ["--trainer.accumulate_grad_batches=2", "--data.batch_size=4", *EACH_STEP]
     return train("hand", corpus, "whole", *options)
-
-
-def listed(run: Path) -> dict[str, int]:
-    """The run's files, and when each was written."""
-    return {str(path.relative_to(run)): path.stat().st_mtime_ns for path in run.rglob("*")}
 
 
 @pytest.mark.parametrize("twin", TWINS)

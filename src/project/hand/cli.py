@@ -22,7 +22,6 @@ from project.hand.settings import Settings, read_settings
 from project.launch import StartMethod, check_launched, is_main, is_rank, launch, num_processes
 from project.predictions import refuse_standard_input, write_predictions
 from project.report import best_line, finished_line, print_evaluation, stopped_line, terminal
-from project.runs import interrupted_run
 from project.saved import (
     changed_settings,
     newest_best,
@@ -66,13 +65,17 @@ def _fit(command: str, arguments: Sequence[str]) -> int:
 
 
 def _train(command: str, arguments: Sequence[str], listener: Listener) -> int:
-    settings = read_settings(command, with_config_to_continue(arguments))
+    arguments = with_config_to_continue(arguments)
+    settings = read_settings(command, arguments)
     if (code := started_elsewhere(settings, ["hand", command, *arguments])) is not None:
         return code
-    interrupted = interrupted_run(settings.root, settings.name)
-    resumed = to_continue(settings.root, str(interrupted) if interrupted else settings.ckpt_path)
     console = terminal()
-    with ranks(settings) as world, listener.listening():
+    wanted, writes = settings.ckpt_path, not settings.trainer.fast_dev_run
+    with (
+        ranks(settings) as world,
+        listener.listening(),
+        to_continue(settings.root, settings.name, wanted, writes=writes) as resumed,
+    ):
         if resumed is not None and resumed.run is not None and world.is_main:
             for line in changed_settings(resumed.run, settings.yaml):
                 console.print(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -25,7 +26,7 @@ from project.hand.precision import forward_context, gradient_scaler, network_dty
 from project.hand.resume import restore_best, restore_stopping, restore_training
 from project.hand.settings import Settings
 from project.report import Mistake, keep_worst, terminal, worst_of
-from project.runs import mark_launched, new_run
+from project.runs import held, mark_launched, new_run
 from project.saved import Saved
 from project.signals import Listener, Stopped
 from project.task.batch import Batch
@@ -84,32 +85,32 @@ def fit(
             raise NothingLeft
     training.watch.begins()
     folder = checkpoints = None
-    if not settings.trainer.fast_dev_run:  # a rehearsal leaves nothing behind
-        folder = run_folder(settings, world, resumed)
-        checkpoints = BestAndLast(folder / "checkpoints", settings.checkpoint, training, data, early_stopping)
-        training.trace = open_trace(folder, settings.trace, training, goes_on=resumed is not None)
-        if resumed is not None:
-            restore_best(resumed, checkpoints)
-    log = Log(folder, settings, training, data, None if resumed is None else resumed.path)
-    try:
+    with ExitStack() as closing:
+        if not settings.trainer.fast_dev_run:  # a rehearsal leaves nothing behind
+            folder = run_folder(settings, world, resumed, closing)
+            checkpoints = BestAndLast(folder / "checkpoints", settings.checkpoint, training, data, early_stopping)
+            closing.callback(checkpoints.writer.close)
+            training.trace = open_trace(folder, settings.trace, training, goes_on=resumed is not None)
+            if resumed is not None:
+                restore_best(resumed, checkpoints)
+        log = Log(folder, settings, training, data, None if resumed is None else resumed.path)
+        closing.callback(log.close)
         log.start(left_fresh)
         listener.wait_for_step(world.store)
         found = run_epochs(settings, training, data, log, checkpoints, early_stopping, listener, validation_due)
         if checkpoints is not None:
             checkpoints.finished()
         log.finish(checkpoints)
-    finally:
-        if checkpoints is not None:
-            checkpoints.writer.close()
-        log.close()
     return Result(training, data, found, checkpoints)
 
 
-def run_folder(settings: Settings, world: World, resumed: Saved | None) -> Path:
-    """The folder of the run that is continued, or a new one, the same on all ranks."""
+def run_folder(settings: Settings, world: World, resumed: Saved | None, closing: ExitStack) -> Path:
+    """The folder of the run that is continued, or a new one, held until `closing`; the same on all ranks."""
     folder = None if resumed is None else resumed.run
     if folder is None:
         folder = Path(world.from_main(str(new_run(settings.root, settings.name)) if world.is_main else ""))
+        if world.is_main:
+            closing.enter_context(held(folder))
     if world.is_main:
         mark_launched(folder)
     return folder

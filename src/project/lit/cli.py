@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, get_args
 
@@ -37,7 +38,7 @@ from project.lit.strategies import START_METHODS, build_strategy
 from project.lit.trace import TraceCallback
 from project.predictions import refuse_standard_input, write_predictions
 from project.report import finished_line, print_evaluation, stopped_line, terminal
-from project.runs import ROOT, interrupted_run, mark_launched, new_run
+from project.runs import ROOT, held, mark_launched, new_run
 from project.saved import (
     Saved,
     changed_settings,
@@ -62,14 +63,21 @@ TRAINER_DEFAULTS = {
 
 
 class Cli(LightningCLI):
-    """Parses one command's arguments and builds module, data module and trainer; runs nothing."""
+    """Parses one command's arguments and builds module, data module and trainer; runs nothing.
+
+    Args:
+        command: fit, validate, test or predict.
+        arguments: what follows it.
+        closing: ends what lasts as long as the command, such as the hold on a run's folder.
+    """
 
     model: LitClassifier
     datamodule: JsonlDataModule
     trainer: L.Trainer
 
-    def __init__(self, command: str, arguments: Sequence[str]) -> None:
+    def __init__(self, command: str, arguments: Sequence[str], closing: ExitStack | None = None) -> None:
         self.command = command
+        self.closing = closing or ExitStack()
         self.resumed: Saved | None = None
         """What `fit` continues."""
         self.run: Path | None = None
@@ -102,9 +110,6 @@ class Cli(LightningCLI):
         """Report every fault of YAML files and flags at once; jsonargparse alone stops at the first."""
         self.config = check_arguments(parser, args)
         self.ckpt_path: str | None = self.config.pop("ckpt_path")  # belongs to this call, not to the run
-        if self.command == "fit":
-            interrupted = interrupted_run(self.root, self.config.name)
-            self.resumed = to_continue(self.root, str(interrupted) if interrupted else self.ckpt_path)
 
     @property
     def root(self) -> Path:
@@ -123,8 +128,12 @@ class Cli(LightningCLI):
         starts_functions = self.command == "fit" and trainer.strategy in START_METHODS
         self.starts_ranks = self.num_local > 1 and not is_rank() and starts_functions
         self.only_launches = self.num_local > 1 and not is_rank() and not starts_functions
-        if not self.only_launches:
-            super().instantiate_classes()
+        if self.only_launches:
+            return
+        if self.command == "fit":
+            found = to_continue(self.root, self.config.name, self.ckpt_path, writes=not trainer.fast_dev_run)
+            self.resumed = self.closing.enter_context(found)
+        super().instantiate_classes()
 
     def launch(self, arguments: Sequence[str]) -> int:
         """Start the command's ranks; returns the exit code."""
@@ -179,6 +188,7 @@ class Cli(LightningCLI):
             self.files_before = set(self.run.iterdir())
         elif is_main():
             self.run = new_run(self.root, config.name)
+            self.closing.enter_context(held(self.run))
         else:
             self.run = self.root / config.name / "of_the_main_process"
         if is_main():
@@ -215,15 +225,16 @@ def main(command: str, arguments: Sequence[str]) -> int:
 def _fit(arguments: Sequence[str]) -> int:
     listener = Listener()
     try:
-        return _train(arguments, listener)
+        with ExitStack() as closing:
+            return _train(with_config_to_continue(arguments), listener, closing)
     except Stopped as stopped:
         if is_main():
             terminal().print(stopped_line(stopped.received.name, listener.saved, listener.step))
         return EXIT_CODES[stopped.received]
 
 
-def _train(arguments: Sequence[str], listener: Listener) -> int:
-    cli = Cli("fit", with_config_to_continue(arguments))
+def _train(arguments: Sequence[str], listener: Listener, closing: ExitStack) -> int:
+    cli = Cli("fit", arguments, closing)
     if cli.only_launches:
         return cli.launch(arguments)
     cli.model.listener = listener
