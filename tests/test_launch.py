@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
+import socket
 from pathlib import Path
 
 import pytest
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 from project.errors import UserError
-from project.launch import check_launched, num_processes, report_first
+from project.launch import check_launched, found_by_main, num_processes, report_first
 
 
 def failure(folder: Path, rank: int, exitcode: int = 1, message: str = "", at: int = 0) -> ProcessFailure:
@@ -82,3 +84,36 @@ def test_what_torchrun_started_must_be_what_is_asked_for(monkeypatch: pytest.Mon
     check_launched(2, 2)
     with pytest.raises(UserError, match="makes 6 processes, but torchrun started 4"):
         check_launched(3, 2)
+
+
+def test_every_rank_has_what_the_main_one_finds(tmp_path: Path) -> None:
+    """Its error too; before the ranks are connected, and as often as asked."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    forks = multiprocessing.get_context("fork")
+    ended = forks.Barrier(2)
+
+    def ask(rank: int) -> None:
+        place = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": "7"}
+        os.environ.update(place, RANK=str(rank), WORLD_SIZE="2")
+
+        def refuse() -> str:
+            raise UserError(f"refused by {rank}")
+
+        told = [found_by_main(what, lambda: f"found by {rank}") for what in ("one", "another")]
+        try:
+            found_by_main("third", refuse)
+        except UserError as error:
+            told.append(str(error))
+        (tmp_path / str(rank)).write_text(json.dumps(told))
+        ended.wait()  # the main rank keeps the store
+
+    processes = [forks.Process(target=ask, args=(rank,)) for rank in (1, 0)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    for rank in (0, 1):
+        assert json.loads((tmp_path / str(rank)).read_text()) == ["found by 0", "found by 0", "refused by 0"]

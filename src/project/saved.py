@@ -48,10 +48,16 @@ HARMLESS = (
     "trace.",
     "data.cache_dir",
     "data.num_workers",
-    "data.test_file",
     "data.predict_file",
+    "data.test_file",
+    "data.train_file",  # other rows are refused, wherever they lie
+    "data.val_file",
+    "distributed.timeout_seconds",
+    "model.init_from",  # the saved weights go on
     "trainer.default_root_dir",
     "trainer.enable_progress_bar",
+    "trainer.limit_predict_batches",
+    "trainer.limit_test_batches",
     "trainer.log_every_n_steps",
     "trainer.max_epochs",
     "trainer.max_steps",
@@ -137,19 +143,35 @@ def _whole(named: Path) -> Saved:
     raise UserError(f"{named.parent}: no checkpoint here is whole; name another with --ckpt_path, or start anew")
 
 
-def changed_settings(run: Path, now: str) -> list[str]:
-    """What a run that is continued does otherwise than it did: a line for each key that has another value now.
+def changed_settings(saved: Saved, now: str) -> list[str]:
+    """What a run that goes on in its folder does otherwise than it did: a line for each key that has another value now.
 
     Args:
-        run: its folder, whose config.yaml says what it did.
-        now: the configuration of this call, as YAML. Keys that only one of the two twins has are left out.
+        saved: where it stands. What it did is said by its config.yaml, and what is best by the checkpoint.
+        now: the configuration of this call, as YAML. The Lightning twin's has more keys of the trainer.
     """
-    before, after = (dict(_flat(yaml.safe_load(text))) for text in ((run / "config.yaml").read_text(), now))
-    return [
-        f"{key}: {before[key]} in the saved run, {after[key]} from here on; it is no longer the run that was saved"
-        for key in before
-        if key in after and before[key] != after[key] and not key.startswith(HARMLESS)
+    assert saved.run is not None
+    texts = (saved.run / "config.yaml").read_text(encoding="utf-8"), now
+    before, after = (dict(_flat(yaml.safe_load(text))) for text in texts)
+    lines = [
+        f"{key}: {_said(before.get(key))} in the saved run, {_said(after.get(key))} from here on; "
+        "it is no longer the run that was saved"
+        for key in before | after
+        if before.get(key) != after.get(key)
+        and not key.startswith(HARMLESS)
+        and (key in before.keys() & after.keys() or not key.startswith("trainer."))
     ]
+    best, watched = saved.content["best"], (after["checkpoint.monitor"], after["checkpoint.mode"])
+    if (best["monitor"], best["mode"]) != watched:
+        lines.append(
+            f"checkpoint.monitor: {best['monitor']} ({best['mode']}) in the saved run, "
+            f"{watched[0]} ({watched[1]}) from here on; what is best is found anew"
+        )
+    return lines
+
+
+def _said(value: Any) -> str:
+    return "not set" if value is None else str(value)
 
 
 def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:

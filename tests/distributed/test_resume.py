@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 import torch
 from interrupted import first_difference
 
+from project.runs import held
 from tiny_corpus import Corpus, write_corpus
 
 ROOT = Path(__file__).parents[2]
@@ -45,11 +47,27 @@ class Interrupted(torch.nn.Module):
         return self.out(self.dropout(self.bag(tokens)))
 """
 
+PARTING = """\
+import os
+import project.saved
+from pathlib import Path
+from interrupting import Interrupted
+
+if os.environ.get("RANK") == "1":
+    project.saved.newest_checkpoint = lambda root, name: Path(os.environ["OLDER"])
+
+
+class Parting(Interrupted):
+    pass
+"""
+"""Lets one rank find another checkpoint than the others; the configuration imports it."""
+
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     folder = tmp_path_factory.mktemp("resume")
     (folder / "interrupting.py").write_text(NETWORK)
+    (folder / "parting.py").write_text(PARTING)
     return write_corpus(folder, num_train=49)
 
 
@@ -144,3 +162,51 @@ def test_torchrun_starts_failed_ranks_anew_and_they_go_on(
     assert "interrupted" in ended.stderr
     assert [path.name for path in (corpus.folder / "runs" / f"restarted_{twin}").iterdir()] == ["version_0"]
     assert first_difference(last(corpus, f"restarted_{twin}"), whole["ddp"]) is None
+
+
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("launcher", [(), TORCHRUN], ids=["own launcher", "torchrun"])
+@pytest.mark.parametrize("twin", ["hand", "fit"])
+def test_ranks_are_refused_as_one_where_another_process_trains(
+    twin: str, launcher: tuple[str, ...], corpus: Corpus, whole: dict[str, dict[str, Any]]
+) -> None:
+    folder = corpus.folder / "runs" / "whole_ddp" / "version_0"
+    going_on = f"--ckpt_path={folder / 'checkpoints' / 'last.ckpt'}"
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    with held(folder):
+        ended = run(command(twin, corpus, "refused", going_on, launcher=launcher), corpus)
+    assert ended.returncode == (1 if launcher else 2)
+    errors = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+    assert set(errors) == {errors[0]}
+    assert f"{folder}: process {os.getpid()} on " in errors[0]
+    assert len(errors) <= 2  # under torchrun each rank speaks for itself
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("twin", ["hand", "fit"])
+def test_ranks_go_on_from_what_the_main_one_finds(
+    twin: str, corpus: Corpus, whole: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = corpus.folder / "runs" / f"older_{twin}" / "version_0"
+    ended = run(command("hand", corpus, f"older_{twin}", "--trainer.max_steps=2"), corpus)
+    assert ended.returncode == 0, ended.stderr
+    stopped = run(command(twin, corpus, f"newer_{twin}"), corpus, "1 9 SIGTERM")
+    assert stopped.returncode == 143, stopped.stderr
+    monkeypatch.setenv("OLDER", str(older / "checkpoints" / "last.ckpt"))
+    network = "--model.network=parting.Parting"
+    newer = corpus.folder / "runs" / f"newer_{twin}" / "version_0"
+    config = newer / "config.yaml"
+    checkpoint = torch.load(newer / "checkpoints" / "last.ckpt", weights_only=True)
+    checkpoint["classifier"]["network"]["class_path"] = "parting.Parting"
+    torch.save(checkpoint, newer / "checkpoints" / "last.ckpt")
+    goes_on = [sys.executable, *TORCHRUN, "-m", "project", twin, f"--config={config}", network, "--ckpt_path=last"]
+    ended = run([*goes_on, "--trainer.devices=2"], corpus)
+    assert ended.returncode == 0, ended.stderr
+    found = last(corpus, f"newer_{twin}")
+    found["classifier"]["network"]["class_path"] = "interrupting.Interrupted"
+    assert first_difference(found, whole["ddp"]) is None
+    shutil.rmtree(newer.parent)

@@ -233,7 +233,8 @@ def test_best_is_the_best_of_the_watched_metric(corpus: Corpus, mode: str, choos
     for content, at in ((contents["best"], epoch), (contents["last"], 5)):
         progress = content["progress"]
         assert (progress["epoch"], progress["step"]) == (at, 7 * (at + 1))
-        assert content["best"] == {"value": summary["best_value"], "epoch": epoch}
+        watched = {"monitor": "val/loss", "mode": mode}
+        assert content["best"] == {"value": summary["best_value"], "epoch": epoch, **watched}
 
 
 def test_a_checkpoint_holds_optimizer_scheduler_and_scaler(corpus: Corpus) -> None:

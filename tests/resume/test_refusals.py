@@ -31,6 +31,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--model.network.init_args.token_dropout=0.5"], "init_args.token_dropout was 0.1 and is 0.5"),
         (["--model.network=Pooling"], "model.network was project.task.network"),
         (["--trainer.accumulate_grad_batches=4"], "where no window ends with a world size of 1"),
+        (["--seed_everything=2"], "24 rows of an epoch in the order of seed_everything 1, and 2 has another order"),
         (["--data.batch_size=5"], "saved after 24 rows of epoch 1, where no window ends"),
         (["--trainer.max_epochs=9"], "ends after 14 advances, but 63 are planned"),
     ],

@@ -14,7 +14,7 @@ from project.task.checkpoint import check_writable, describe, keep_previous
 from project.task.checkpoint_writer import CheckpointWriter
 from project.task.data import Data
 from project.task.random_states import random_states
-from project.task.resume import Position, fingerprints, progress
+from project.task.resume import Position, best, fingerprints, progress
 from project.task.sharding import whole
 
 
@@ -85,7 +85,7 @@ class BestAndLast:
             "lr_scheduler": None if run.lr_scheduler is None else run.lr_scheduler.state_dict(),
             "scaler": run.scaler.state_dict() if run.scaler.is_enabled() else None,
             "progress": progress(position, run.plan, run.recipe.seed, time.perf_counter() - run.start_seconds),
-            "best": {"value": self.best_value, "epoch": self.best_epoch},
+            "best": best(self.best_value, self.best_epoch, self.config),
             "early_stopping": {
                 "best_value": stopping.best_value,
                 "num_without": stopping.num_without,

@@ -77,7 +77,7 @@ def _train(command: str, arguments: Sequence[str], listener: Listener) -> int:
         to_continue(settings.root, settings.name, wanted, writes=writes) as resumed,
     ):
         if resumed is not None and resumed.run is not None and world.is_main:
-            for line in changed_settings(resumed.run, settings.yaml):
+            for line in changed_settings(resumed, settings.yaml):
                 console.print(line)
         try:
             last_lines = _last_lines(fit(settings, world, resumed, listener).checkpoints)

@@ -16,7 +16,7 @@ from project.saved import Saved
 from project.task.data import Data
 from project.task.random_states import restore_random_states
 from project.task.recipe import describe_network
-from project.task.resume import Position, check_same_run, position_in, settings_of
+from project.task.resume import Position, best_in, check_same_run, position_in, settings_of
 from project.task.sharding import shared_out_state, shared_out_weights
 
 
@@ -71,6 +71,6 @@ def restore_best(resumed: Saved, checkpoints: BestAndLast) -> None:
     """Put back which validation was best, and of which step last.ckpt is."""
     content = resumed.content
     if resumed.run is not None:  # elsewhere there is no best.ckpt
-        checkpoints.best_value, checkpoints.best_epoch = content["best"]["value"], content["best"]["epoch"]
+        checkpoints.best_value, checkpoints.best_epoch = best_in(content, checkpoints.config)
     if resumed.path == checkpoints.last:
         checkpoints.saved_at_step = content["progress"]["step"]

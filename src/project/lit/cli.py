@@ -247,7 +247,7 @@ def _train(arguments: Sequence[str], listener: Listener, closing: ExitStack) -> 
 def _fit_here(cli: Cli) -> int:
     resumed = cli.resumed
     if resumed is not None and resumed.run is not None and cli.trainer.is_global_zero:
-        for line in changed_settings(resumed.run, cli.parser.dump(cli.config, skip_none=False)):
+        for line in changed_settings(resumed, cli.parser.dump(cli.config, skip_none=False)):
             terminal().print(line)
     init_from = cli.model.recipe.init_from
     cli.datamodule.tokenizer_from = str(resumed.path) if resumed is not None and init_from else init_from

@@ -20,12 +20,22 @@ from lightning.pytorch.callbacks import EarlyStopping
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
+from project.config import Checkpoint
 from project.lit.checkpoint import BestAndLast
 from project.task.data import Data
 from project.task.plan import Plan
 from project.task.random_states import random_states, restore_random_states
 from project.task.recipe import Recipe, describe_network
-from project.task.resume import NothingLeft, Position, check_same_run, fingerprints, position_in, progress
+from project.task.resume import (
+    NothingLeft,
+    Position,
+    best,
+    best_in,
+    check_same_run,
+    fingerprints,
+    position_in,
+    progress,
+)
 
 
 class Resumable(L.LightningModule):
@@ -82,8 +92,8 @@ def saved_run(module: Resumable) -> dict[str, Any]:
 def _best(trainer: L.Trainer) -> dict[str, Any]:
     for callback in trainer.checkpoint_callbacks:
         if isinstance(callback, BestAndLast):
-            return {"value": callback.best_value, "epoch": callback.best_epoch}
-    return {"value": math.nan, "epoch": -1}
+            return best(callback.best_value, callback.best_epoch, callback.config)
+    return best(math.nan, -1, Checkpoint())
 
 
 def _early_stopping(trainer: L.Trainer) -> dict[str, Any]:
@@ -114,7 +124,7 @@ def take_over(checkpoint: dict[str, Any], module: Resumable) -> Position:
         if isinstance(callback, BestAndLast):
             path = Path(checkpoint["path"])
             if path.parent == callback.last.parent:  # elsewhere there is no best.ckpt
-                callback.best_value, callback.best_epoch = content["best"]["value"], content["best"]["epoch"]
+                callback.best_value, callback.best_epoch = best_in(content, callback.config)
             if path == callback.last:
                 callback.saved_at_step = position.step
         elif isinstance(callback, EarlyStopping):

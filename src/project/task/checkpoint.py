@@ -6,7 +6,7 @@ optimizer      the optimizer's state_dict
 lr_scheduler   the scheduler's state_dict, or None
 scaler         the gradient scaler's state_dict under 16-mixed, else None
 progress       where the run stood, and the plan's numbers that give that its meaning: `project.task.resume.progress`
-best           value and epoch of the watched metric at its best
+best           value and epoch of the watched metric at its best, and what is watched: monitor and mode
 early_stopping best value, validations since, and whether the run was ended
 metrics        the last logged training loss and validation metrics
 ranks          for each rank its random states, and loss and examples since the last logged step

@@ -7,6 +7,7 @@ such as a scheduler that watches a validation, is still to come.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 from torch.optim import Optimizer
 
+from project.config import Checkpoint
 from project.errors import UserError
 from project.task.data import Data
 from project.task.plan import Plan
@@ -57,6 +59,17 @@ def progress(position: Position, plan: Plan, seed: int, seconds: float) -> dict[
     return {**vars(position), **counted, "seed": int(seed), "seconds": seconds}
 
 
+def best(value: float, epoch: int, config: Checkpoint) -> dict[str, Any]:
+    """The `best` of a checkpoint: the watched metric at its best, when that was, and what is watched."""
+    return {"value": value, "epoch": epoch, "monitor": config.monitor, "mode": config.mode}
+
+
+def best_in(content: Mapping[str, Any], config: Checkpoint) -> tuple[float, int]:
+    """Value and epoch of the checkpoint's `best`; NaN and -1, as before the first, where something else was watched."""
+    value, epoch = content["best"]["value"], content["best"]["epoch"]
+    return (value, epoch) if content["best"] == best(value, epoch, config) else (math.nan, -1)
+
+
 def fingerprints(data: Data) -> dict[str, str]:
     """What the rows of a run were, by split, over their content and not their paths."""
     return {split: data.splits[split].rows_fingerprint for split in ("train", "val")}
@@ -83,6 +96,11 @@ def position_in(
                 f"{path}: saved after {num_rows} rows of an epoch whose order is of {saved['batch_size']} rows on "
                 f"{saved['world_size']} ranks (data.group_by_length), and it is another with {plan.batch_size} on "
                 f"{plan.world_size}: take those, or a checkpoint from an epoch's end"
+            )
+        if num_rows and recipe.seed != saved["seed"]:
+            raise UserError(
+                f"{path}: saved after {num_rows} rows of an epoch in the order of seed_everything {saved['seed']}, and "
+                f"{recipe.seed} has another order: take {saved['seed']}, or a checkpoint from an epoch's end"
             )
         micro_batch, num_over = divmod(num_rows, global_batch_size)
         if num_over or micro_batch % plan.accumulate_grad_batches or micro_batch > plan.num_micro_batches:
