@@ -4,11 +4,14 @@
 #     sbatch --nodes 2 --gpus-per-node 4 scripts/slurm.sh --config configs/default.yaml --config configs/ddp.yaml
 #     sbatch --nodes 2 --export ALL,COMMAND=hand,RANKS=2 scripts/slurm.sh --config …      # by hand; two processes each
 #
+# A job that Slurm starts anew goes on from the last.ckpt of its own run (docs/nodes.md).
+#
 #SBATCH --job-name=twinloop
 #SBATCH --ntasks-per-node=1
 #SBATCH --cpus-per-task=8
 #SBATCH --time=04:00:00
 #SBATCH --signal=TERM@120
+#SBATCH --requeue
 set -euo pipefail
 
 ranks=${RANKS:-${SLURM_GPUS_ON_NODE:-1}}

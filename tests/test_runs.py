@@ -108,6 +108,29 @@ def test_a_launch_without_a_name_is_told_apart_by_its_process(tmp_path: Path, mo
     assert interrupted_run(tmp_path, "a") is None
 
 
+def test_a_job_that_slurm_starts_anew_finds_its_own_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    last: dict[str, Path] = {}
+    for options in ("--data.batch_size=8", "--data.batch_size=16"):
+        monkeypatch.setattr("sys.argv", ["project", "fit", options])
+        assert interrupted_run(tmp_path, "a") is None
+        run = new_run(tmp_path, "a")
+        mark_launched(run)
+        (run / "checkpoints").mkdir()
+        last[options] = run / "checkpoints" / "last.ckpt"
+        last[options].touch()
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    for options, path in last.items():
+        monkeypatch.setattr("sys.argv", ["project", "fit", options])
+        assert interrupted_run(tmp_path, "a") == path
+        monkeypatch.setenv("TORCHELASTIC_RUN_ID", "17")  # scripts/slurm.sh gives torchrun the job's number
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+        assert interrupted_run(tmp_path, "a") == path
+    assert interrupted_run(tmp_path, "b") is None
+    monkeypatch.setenv("SLURM_JOB_ID", "18")
+    assert interrupted_run(tmp_path, "a") is None
+
+
 def test_a_held_run_is_refused_to_others_and_nothing_stays_behind(tmp_path: Path) -> None:
     with held(tmp_path):
         before = (tmp_path / LOCK).read_bytes()

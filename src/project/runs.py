@@ -10,7 +10,9 @@ import fcntl
 import json
 import logging
 import os
+import shlex
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -23,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 ROOT = Path("runs")
 LAUNCHED = ".launched"
-"""Name of the file in a run's folder that holds torchrun's run id."""
+"""Name of the file in a run's folder that says which job of Slurm, or launch of torchrun, trains it."""
 
 FINISHED = "finished.json"
 
@@ -142,13 +144,18 @@ def newest_finished(root: Path = ROOT) -> Path:
 
 
 def mark_launched(run: Path) -> None:
-    """Note with the run which launch of torchrun trains it, for the ranks that it may start anew."""
+    """Note with the run which job or launch trains it, for when that is started anew."""
     if name := launch_name():
         (run / LAUNCHED).write_text(name, encoding="utf-8")
 
 
 def launch_name() -> str | None:
-    """What tells this launch of torchrun from others, the same in all of its ranks; None where nothing does."""
+    """What tells this job of Slurm, or else this launch of torchrun, from others; None where nothing does.
+
+    It is the same in all ranks, and after a new start. A job may train more than once, by other options.
+    """
+    if job := os.environ.get("SLURM_JOB_ID"):
+        return f"Slurm job {job}: {shlex.join(sys.argv[1:])}"
     name = os.environ.get("TORCHELASTIC_RUN_ID")
     if name == "none":  # torchrun's own, for want of --rdzv-id; on one machine its process tells it apart
         is_one_machine = os.environ.get("WORLD_SIZE") == os.environ.get("LOCAL_WORLD_SIZE")
@@ -157,9 +164,11 @@ def launch_name() -> str | None:
 
 
 def interrupted_run(root: Path, name: str) -> Path | None:
-    """The last.ckpt of the run that this launch's ranks trained before they were started anew; None where they had not
-    come so far, or this is their first start."""
-    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) == 0:
+    """The last.ckpt of the run that this job or launch trained before it was started anew.
+
+    None where it had not come so far, or this is its first start.
+    """
+    if all(int(os.environ.get(f"{by}_RESTART_COUNT", "0")) == 0 for by in ("SLURM", "TORCHELASTIC")):
         return None
     marks = sorted((root / name).glob(f"version_*/{LAUNCHED}"), key=lambda mark: mark.stat().st_mtime_ns)
     for mark in reversed(marks):

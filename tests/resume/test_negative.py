@@ -66,3 +66,21 @@ def test_left_out(
     go_on(twin, run)
     is_exact = first_difference((content(run), curves(run)), (content(whole), curves(whole))) is None
     assert is_exact == (leave_out is None)
+
+
+def test_the_comparison_sees_every_bit() -> None:
+    nan = float("nan")
+    for one, other, is_equal in [
+        (torch.tensor([0.0, nan]), torch.tensor([0.0, nan]), True),
+        (torch.tensor([0.0]), torch.tensor([-0.0]), False),
+        (torch.tensor([1]), torch.tensor([2]), False),
+        (torch.tensor([1.0]), torch.tensor([[1.0]]), False),
+        (torch.tensor([1.0]), torch.tensor([1.0], dtype=torch.float64), False),
+        (0.0, -0.0, False),
+        (nan, nan, True),
+        (-float("inf"), -float("inf"), True),
+        (1.0, nan, False),
+        ("a", "b", False),
+    ]:
+        for wrapped in (lambda value: value, lambda value: {"key": [value]}):
+            assert (first_difference(wrapped(one), wrapped(other)) is None) == is_equal, f"{one} and {other}"

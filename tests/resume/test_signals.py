@@ -74,6 +74,21 @@ def test_stopped_by_a_signal_and_continued(
         assert first_difference((content(copy), curves(copy)), (content(whole), curves(whole))) is None
 
 
+@pytest.mark.parametrize("twin", TWINS)
+def test_a_job_that_slurm_requeues_goes_on_by_itself(
+    twin: str, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = train(twin, corpus, "whole", *OPTIONS)
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    with monkeypatch.context() as patch:
+        send_at_forward(patch, 3, signal.SIGTERM)
+        assert main([*TWINS[twin], *options(corpus, "requeued")]) == 143
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    assert main([*TWINS[twin], *options(corpus, "requeued")]) == 0
+    (run,) = (corpus.folder / "runs" / "requeued").iterdir()
+    assert first_difference((content(run), curves(run)), (content(whole), curves(whole))) is None
+
+
 def copied(run: Path) -> Path:
     return Path(shutil.copytree(run, run.parent / "version_1"))
 

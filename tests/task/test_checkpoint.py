@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import resource
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -105,6 +107,27 @@ def test_the_newest_are_kept(tmp_path: Path) -> None:
         write_checkpoint(last, saved(number))
     assert [path.name for path in kept_before(last)] == ["step-11.ckpt", "step-10.ckpt"]
     assert [read_checkpoint(path)["number"] for path in (last, *kept_before(last))] == [12, 11, 10]
+
+
+@pytest.mark.parametrize("fails", [None, "copying", "syncing"])
+def test_they_are_copied_where_there_are_no_hard_links(
+    fails: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", lacking)
+    last = tmp_path / "last.ckpt"
+    for number in range(1, 5):
+        keep_previous(last, number - 1, 3)
+        write_checkpoint(last, saved(number))
+    assert [path.name for path in kept_before(last)] == ["step-3.ckpt", "step-2.ckpt"]
+    assert [read_checkpoint(path)["number"] for path in (last, *kept_before(last))] == [4, 3, 2]
+    if fails is not None:
+        monkeypatch.setattr(*{"copying": (shutil, "copy2"), "syncing": (os, "fsync")}[fails], lacking)
+        with pytest.raises(UserError, match=r"step-4\.ckpt: the checkpoint cannot be kept \(Operation not permitted; "):
+            keep_previous(last, 4, 3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["last.ckpt", "step-2.ckpt", "step-3.ckpt"]
 
 
 def test_a_folder_that_cannot_be_written_is_found_out_before(tmp_path: Path) -> None:

@@ -92,9 +92,32 @@ def keep_previous(last: Path, step: int, num_kept: int) -> None:
     if num_kept > 1 and step >= 0 and last.is_file():
         kept = last.with_name(f"step-{step}.ckpt")
         kept.unlink(missing_ok=True)
-        os.link(last, kept)
+        try:
+            os.link(last, kept)
+        except OSError:  # a file system without hard links
+            _copy(last, kept)
     for path in kept_before(last)[max(0, num_kept - 1) :]:
         path.unlink()
+
+
+def _copy(path: Path, to: Path) -> None:
+    """Copy the file with its time, whole or not at all.
+
+    Raises:
+        UserError: where the copy cannot be written.
+    """
+    temporary = to.with_name(f".{to.name}.{os.getpid()}")
+    try:
+        shutil.copy2(path, temporary)
+        sync(temporary)
+        temporary.replace(to)
+        sync(to.parent)
+    except OSError as error:
+        room = f"it takes {path.stat().st_size / 1e6:,.1f} MB"
+        raise UserError(f"{to}: the checkpoint cannot be kept ({error.strerror}; {room})") from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def kept_before(last: Path) -> list[Path]:
