@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -209,4 +208,3 @@ def test_ranks_go_on_from_what_the_main_one_finds(
     found = last(corpus, f"newer_{twin}")
     found["classifier"]["network"]["class_path"] = "interrupting.Interrupted"
     assert first_difference(found, whole["ddp"]) is None
-    shutil.rmtree(newer.parent)
