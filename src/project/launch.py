@@ -1,7 +1,8 @@
 """Starts a command's ranks on this machine, by torch's elastic launcher, and says which of them failed first.
 
 torchrun is the same launcher with a command line of its own. Each rank learns from environment variables who it is.
-Lightning's own launcher of `ddp` is not used: a rank that fails there leaves its error between those of the others.
+Lightning's own launchers are not used: a rank that fails there leaves its error between those of the others, and ranks
+that are started as functions (`ddp_spawn`, `ddp_fork`) do not hear the signals that their parent gets.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -30,7 +31,8 @@ from torch.distributed.rendezvous import rendezvous
 from project.errors import UserError
 from project.trust import as_options
 
-StartMethod = Literal["popen", "spawn", "fork"]
+START_METHODS = {"ddp_spawn": "spawn", "ddp_fork": "fork"}
+"""How a strategy starts its ranks, as functions; the others run the command line anew."""
 
 RUN_ID = "twinloop-"
 """How the run ids of this launcher begin; those of torchrun do not."""
@@ -83,13 +85,13 @@ def check_launched(num_local: int, num_nodes: int) -> None:
         )
 
 
-def launch(num_local: int, command: Sequence[str], start_method: StartMethod = "popen") -> int:
+def launch(num_local: int, command: Sequence[str], strategy: str) -> int:
     """Start `python -m project COMMAND` in several processes of this machine; returns the exit code.
 
     Args:
         num_local: how many.
         command: what follows `python -m project`.
-        start_method: popen runs the command line once for each; spawn and fork start Python functions.
+        strategy: `trainer.strategy`, which says how.
     """
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("torch.distributed.elastic"):
@@ -105,14 +107,14 @@ def launch(num_local: int, command: Sequence[str], start_method: StartMethod = "
         local_addr="localhost",
         max_restarts=0,
         signals_to_handle="SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1",  # it passes them on, and waits for the ranks
-        start_method="spawn" if start_method == "popen" else start_method,
+        start_method=START_METHODS.get(strategy, "spawn"),
     )
     command = [*command, *as_options()]
     try:
-        if start_method == "popen":
-            elastic_launch(config, sys.executable)("-m", "project", *command)
-        else:
+        if strategy in START_METHODS:
             elastic_launch(config, run_rank)(*command)
+        else:
+            elastic_launch(config, sys.executable)("-m", "project", *command)
     except ChildFailedError as error:
         return report_first(error)
     except SignalException as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import threading
@@ -76,8 +75,7 @@ class Listener:
             store: of the process group, where there are several ranks; they agree through it on where to stop.
         """
         self._waits, self._store, self._process = True, store, os.getpid()
-        is_spawned = multiprocessing.parent_process() is not None  # by ddp_spawn: nothing has listened here so far
-        for number in EXIT_CODES if self._listens or is_spawned else ():
+        for number in EXIT_CODES if self._listens else ():
             signal.signal(number, self._hear)
 
     @property

@@ -19,7 +19,7 @@ from project.hand.fit import be_deterministic, fit, seed_everything
 from project.hand.loop import evaluate, predict
 from project.hand.precision import forward_context, network_dtype, pick_device
 from project.hand.settings import Settings, read_settings
-from project.launch import StartMethod, check_launched, is_main, is_rank, launch, num_processes
+from project.launch import check_launched, is_main, is_rank, launch, num_processes
 from project.predictions import refuse_standard_input, write_predictions
 from project.report import best_line, finished_line, print_evaluation, stopped_line, terminal
 from project.saved import (
@@ -37,9 +37,6 @@ from project.task.objective import figures
 from project.task.recipe import check_compiler, network_from
 from project.task.resume import NothingLeft
 from project.trust import take_allowed
-
-START_METHODS: dict[str, StartMethod] = {"ddp_spawn": "spawn", "ddp_fork": "fork"}
-"""How a strategy starts its ranks; the others run the command line anew."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -161,7 +158,7 @@ def started_elsewhere(settings: Settings, command: Sequence[str]) -> int | None:
     check_launched(num_local, trainer.num_nodes)
     if num_local == 1 or is_rank():
         return None
-    return launch(num_local, command, START_METHODS.get(trainer.strategy, "popen"))
+    return launch(num_local, command, trainer.strategy)
 
 
 @contextmanager

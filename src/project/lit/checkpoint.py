@@ -20,7 +20,7 @@ from lightning.pytorch.plugins.precision import MixedPrecision
 
 from project.config import Checkpoint
 from project.errors import UserError
-from project.task.checkpoint import check_writable, keep_previous, read_checkpoint, write_checkpoint
+from project.task.checkpoint import check_writable, keep_previous, read_checkpoint
 from project.task.checkpoint_writer import CheckpointWriter
 
 
@@ -115,9 +115,6 @@ class NeutralCheckpointIO(CheckpointIO):
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         """Write the project's file; Lightning's own bookkeeping stays out of it."""
-        if "classifier" not in checkpoint:  # bare weights, by which ddp_spawn and ddp_fork hand them to their parent
-            write_checkpoint(path, checkpoint)
-            return
         content = {
             "state_dict": checkpoint["state_dict"],
             "classifier": checkpoint["classifier"],
@@ -130,8 +127,6 @@ class NeutralCheckpointIO(CheckpointIO):
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
         """Read the project's file, as the dictionary that Lightning expects; `run` holds what Lightning knows not."""
-        if Path(path).name == ".temp.ckpt":  # see `save_checkpoint`; nothing is done with them
-            return {}
         content: Mapping[str, Any] = read_checkpoint(path)
         scheduler, scaler = content.get("lr_scheduler"), content.get("scaler")
         return {

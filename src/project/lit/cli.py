@@ -34,7 +34,7 @@ from project.lit.checkpoint import BestAndLast, NeutralCheckpointIO
 from project.lit.datamodule import JsonlDataModule
 from project.lit.module import LitClassifier
 from project.lit.quiet import quieten
-from project.lit.strategies import START_METHODS, build_strategy
+from project.lit.strategies import build_strategy
 from project.lit.trace import TraceCallback
 from project.predictions import refuse_standard_input, write_predictions
 from project.report import finished_line, print_evaluation, stopped_line, terminal
@@ -125,9 +125,7 @@ class Cli(LightningCLI):
         Distributed(**vars(self.config.distributed)).check(trainer.strategy, trainer.accumulate_grad_batches)
         self.num_local = num_processes(trainer.devices, trainer.accelerator)
         check_launched(self.num_local, trainer.num_nodes)
-        starts_functions = self.command == "fit" and trainer.strategy in START_METHODS
-        self.starts_ranks = self.num_local > 1 and not is_rank() and starts_functions
-        self.only_launches = self.num_local > 1 and not is_rank() and not starts_functions
+        self.only_launches = self.num_local > 1 and not is_rank()
         if self.only_launches:
             return
         if self.command == "fit":
@@ -137,7 +135,7 @@ class Cli(LightningCLI):
 
     def launch(self, arguments: Sequence[str]) -> int:
         """Start the command's ranks; returns the exit code."""
-        return launch(self.num_local, [self.command, *arguments])
+        return launch(self.num_local, [self.command, *arguments], self.config.trainer.strategy)
 
     def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
         """Add what the command needs from Lightning."""
@@ -238,8 +236,6 @@ def _train(arguments: Sequence[str], listener: Listener, closing: ExitStack) -> 
     if cli.only_launches:
         return cli.launch(arguments)
     cli.model.listener = listener
-    if cli.starts_ranks:  # the ranks listen, not their parent
-        return _fit_here(cli)
     with listener.listening():
         return _fit_here(cli)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, Strategy
@@ -13,10 +13,7 @@ from torch.optim import Optimizer
 
 from project.config import Distributed
 from project.launch import is_rank, join_ranks, leave_ranks
-from project.lit.quiet import quieten
 from project.task.sharding import shared_out_state, shared_out_weights, whole
-
-START_METHODS: dict[str, Literal["spawn", "fork"]] = {"ddp_spawn": "spawn", "ddp_fork": "fork"}
 
 
 def build_strategy(name: str, options: Distributed, num_ranks: int) -> Strategy | str:
@@ -28,7 +25,6 @@ def build_strategy(name: str, options: Distributed, num_ranks: int) -> Strategy 
         return Fsdp2(num_ranks, timeout)
     return Ddp(
         timeout=timeout,
-        start_method="popen" if is_rank() else START_METHODS.get(name, "popen"),
         find_unused_parameters=name == "ddp_find_unused_parameters_true",
         static_graph=options.static_graph,
         gradient_as_bucket_view=options.gradient_as_bucket_view,
@@ -44,11 +40,10 @@ def join(device: torch.device, timeout: timedelta | None) -> None:
 
 
 class Ddp(DDPStrategy):
-    """DDP whose ranks are quiet, also those that `ddp_spawn` starts with a fresh interpreter."""
+    """DDP between ranks that are started already."""
 
     def setup_environment(self) -> None:
         """Join the other ranks."""
-        quieten()
         join(self.root_device, self._timeout)
         super().setup_environment()
 

@@ -24,7 +24,7 @@ class CheckpointWriter:
 
     def __init__(self, in_background: bool) -> None:
         self.in_background = in_background
-        self._pool: ThreadPoolExecutor | None = None  # made when needed: ddp_spawn pickles this
+        self._pool: ThreadPoolExecutor | None = None
         self._pending: dict[Path, Future[None]] = {}
         self._error: Exception | None = None
 

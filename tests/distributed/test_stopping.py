@@ -1,0 +1,95 @@
+"""Signals to a command of several processes: its ranks hear them, save together, and what fails is said."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tiny_corpus import Corpus, write_corpus
+
+ROOT = Path(__file__).parents[2]
+LONG = pytest.mark.long
+
+NETWORK = """\
+import os, time, torch
+
+
+class Waiting(torch.nn.Module):
+    def __init__(self, num_tokens, num_classes):
+        super().__init__()
+        self.bag = torch.nn.EmbeddingBag(num_tokens, 6, padding_idx=0)
+        self.out = torch.nn.Linear(6, num_classes)
+        self.num_calls = 0
+
+    def forward(self, tokens, lengths):
+        self.num_calls += self.training
+        if self.training and self.num_calls == 3 and os.environ["LOCAL_RANK"] == "1":
+            open("mark", "w").close()
+            while not os.path.exists("go"):
+                time.sleep(0.02)
+        return self.out(self.bag(tokens))
+"""
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    (tmp_path / "waiting.py").write_text(NETWORK)
+    return write_corpus(tmp_path, num_train=49)
+
+
+def start(twin: str, corpus: Corpus, *more: str) -> subprocess.Popen[str]:
+    """Two ranks of `twin`, in the corpus's folder."""
+    configs = [part for config in ("default", "ddp") for part in ("--config", str(ROOT / "configs" / f"{config}.yaml"))]
+    sizes = ["--trainer.max_epochs=2", "--trainer.accelerator=cpu", "--data.batch_size=4", "--name=run"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "project", twin, *configs, *corpus.arguments, *sizes, *more],
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, cwd=corpus.folder,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+
+
+def last(corpus: Corpus) -> dict[str, Any]:
+    path = corpus.folder / "runs" / "run" / "version_0" / "checkpoints" / "last.ckpt"
+    found: dict[str, Any] = torch.load(path, weights_only=True)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("twin", "strategy", "sent"),
+    [
+        ("fit", "ddp_fork", signal.SIGINT),
+        pytest.param("fit", "ddp_spawn", signal.SIGTERM, marks=LONG),
+        pytest.param("fit", "ddp_fork", signal.SIGUSR1, marks=LONG),
+        pytest.param("fit", "ddp", signal.SIGINT, marks=LONG),
+        pytest.param("hand", "ddp_spawn", signal.SIGUSR1, marks=LONG),
+        pytest.param("hand", "ddp_fork", signal.SIGTERM, marks=LONG),
+    ],
+)
+def test_the_command_passes_a_signal_on_and_waits(
+    twin: str, strategy: str, sent: signal.Signals, corpus: Corpus
+) -> None:
+    own = ["--model.network=waiting.Waiting", f"--trainer.strategy={strategy}"]
+    with start(twin, corpus, *own) as command:
+        wait_for(corpus.folder / "mark", command)
+        command.send_signal(sent)
+        time.sleep(1)
+        (corpus.folder / "go").touch()
+        out, err = command.communicate(timeout=60)
+    assert command.returncode == 128 + sent, err
+    assert out.count(f"stopped by {sent.name} after") == 1
+    assert err == ""
+    assert 2 < last(corpus)["progress"]["step"] < 14
