@@ -13,7 +13,16 @@ import pytest
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 from project.errors import UserError
-from project.launch import check_launched, found_by_main, num_processes, report_first
+from project.launch import (
+    RUN_ID,
+    check_launched,
+    found_by_main,
+    num_processes,
+    record,
+    recorded,
+    report_first,
+)
+from project.task.lines import DataError
 
 
 def failure(folder: Path, rank: int, exitcode: int = 1, message: str = "", at: int = 0) -> ProcessFailure:
@@ -58,6 +67,25 @@ def test_a_rank_that_was_killed_comes_before_those_that_missed_it(
 def test_what_the_user_can_mend_is_told_without_its_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     failures = [failure(tmp_path, rank, exitcode=2, message="DataError: a.jsonl:2: wrong: 7") for rank in range(2)]
     assert reported(failures, capsys) == (2, "error: a.jsonl:2: wrong: 7\n")
+
+
+def test_after_a_signal_what_the_ranks_recorded_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the launcher lays their files out: exit codes are not known any more."""
+    assert recorded(tmp_path) == {}
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", RUN_ID)
+    for rank, error in ((1, DataError("a.ckpt: full")), (0, RuntimeError("Connection closed by peer"))):
+        file = tmp_path / "twinloop-1_abc" / "attempt_0" / str(rank) / "error.json"
+        file.parent.mkdir(parents=True)
+        monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(file))
+        assert record(error)
+        os.utime(file, ns=(10 - rank, 10 - rank))
+    assert reported(list(recorded(tmp_path).values()), capsys) == (2, "error: a.ckpt: full\n")
+    (tmp_path / "twinloop-1_abc" / "attempt_0" / "1" / "error.json").unlink()
+    code, said = reported(list(recorded(tmp_path).values()), capsys)
+    assert code == 1
+    assert said.splitlines()[-1] == "error: rank 0 failed first: RuntimeError: Connection closed by peer"
 
 
 def test_an_end_without_an_error_keeps_its_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

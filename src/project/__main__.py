@@ -7,8 +7,10 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from project.errors import UserError
+from project.signals import EXIT_CODES, Listener, Stopped, stopped_line
 from project.spelling import nearest
 
 # command: (module with its `main`, arguments that main is given before the user's, what --help says)
@@ -49,8 +51,14 @@ def main(arguments: Sequence[str]) -> int:
         print(f"error: {command}: no such command{hint}", file=sys.stderr)
         return 2
     module_name, leading, _ = COMMANDS[command]
+    trains = command == "fit" or (command == "hand" and rest[:1] not in (["validate"], ["test"], ["predict"]))
     try:
-        return int(importlib.import_module(module_name).main(*leading, rest))
+        with Listener().listening() if trains else nullcontext():  # from here on: imports alone take seconds
+            return int(importlib.import_module(module_name).main(*leading, rest))
+    except Stopped as stopped:
+        if "TORCHELASTIC_RUN_ID" not in os.environ or os.environ["RANK"] == "0":
+            print(stopped_line(stopped.received))
+        return EXIT_CODES[stopped.received]
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

@@ -18,11 +18,13 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure, get_error_handler
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -97,6 +99,12 @@ def launch(num_local: int, command: Sequence[str], strategy: str) -> int:
         if name.startswith("torch.distributed.elastic"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # `report_first` says it in fewer words
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // num_local)))
+    with TemporaryDirectory(prefix=RUN_ID) as folder:
+        return _launched(num_local, command, strategy, Path(folder))
+
+
+def _launched(num_local: int, command: Sequence[str], strategy: str, folder: Path) -> int:
+    """What `launch` does, the ranks' errors being recorded below `folder`."""
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -107,6 +115,7 @@ def launch(num_local: int, command: Sequence[str], strategy: str) -> int:
         local_addr="localhost",
         max_restarts=0,
         signals_to_handle="SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1",  # it passes them on, and waits for the ranks
+        logs_specs=DefaultLogsSpecs(log_dir=str(folder)),
         start_method=START_METHODS.get(strategy, "spawn"),
     )
     command = [*command, *as_options()]
@@ -117,7 +126,9 @@ def launch(num_local: int, command: Sequence[str], strategy: str) -> int:
             elastic_launch(config, sys.executable)("-m", "project", *command)
     except ChildFailedError as error:
         return report_first(error)
-    except SignalException as error:
+    except SignalException as error:  # the ranks have ended; how, nobody has asked, but for what they recorded
+        if failures := recorded(folder):
+            return report_first(ChildFailedError("project", failures))
         return 128 + int(error.sigval)
     return 0
 
@@ -186,8 +197,21 @@ def record(error: Exception) -> bool:
     """Tell the launcher, torchrun as well, what ended this rank; whether that is enough and nothing need be printed."""
     if not is_rank():
         return False
+    if isinstance(error, UserError):
+        error = UserError(str(error))  # of all its kinds one name in the file
     get_error_handler().record_exception(error)
     return os.environ["TORCHELASTIC_RUN_ID"].startswith(RUN_ID)
+
+
+def recorded(folder: Path) -> dict[int, ProcessFailure]:
+    """The failures that ranks have recorded below the launcher's folder, with the exit code that follows from each."""
+    found = {}
+    for file in folder.rglob("error.json"):
+        message = json.loads(file.read_text(encoding="utf-8"))["message"]["message"]
+        exitcode = 2 if message.startswith("UserError: ") else 1
+        rank = int(file.parent.name)
+        found[rank] = ProcessFailure(local_rank=rank, pid=-1, exitcode=exitcode, error_file=str(file))
+    return found
 
 
 def report_first(error: ChildFailedError) -> int:

@@ -69,13 +69,6 @@ def finished_line(path: Path, step: int) -> str:
     return f"{path}: the run is finished, after {step} optimizer steps; raise trainer.max_epochs to train on"
 
 
-def stopped_line(name: str, last: Path | None, step: int) -> str:
-    """What a run says that a signal ended; `last` is the checkpoint to go on from, if there is one."""
-    if last is None:
-        return f"stopped by {name} before the first optimizer step: there is nothing to continue"
-    return f"stopped by {name} after {step} optimizer steps; go on with --ckpt_path {last}"
-
-
 def fresh_line(names: Sequence[str]) -> str:
     """What a run says of the weights that `model.init_from` could not give."""
     return f"model.init_from: its labels are others, so these weights start fresh: {', '.join(names)}"

@@ -35,6 +35,13 @@ class Stopped(BaseException):
         self.received = received
 
 
+def stopped_line(received: signal.Signals, last: Path | None = None, step: int = 0) -> str:
+    """What a run says that a signal ended; `last` is the checkpoint to go on from, if there is one."""
+    if last is None:
+        return f"stopped by {received.name} before the first optimizer step: there is nothing to continue"
+    return f"stopped by {received.name} after {step} optimizer steps; go on with --ckpt_path {last}"
+
+
 class Listener:
     """Hears the signals: raises `Stopped` at once until `wait_for_step` is called, and from then on only remembers.
 
@@ -53,9 +60,18 @@ class Listener:
         self._num_beats = 0
         self._process = os.getpid()
 
+    @classmethod
+    def here(cls) -> Listener:
+        """The one that hears this process's signals already, else a new one."""
+        found = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
+        return found if isinstance(found, Listener) else cls()
+
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Hear the signals within; afterwards they have their old meaning again."""
+        if self._listens:
+            yield
+            return
         before = {number: signal.signal(number, self._hear) for number in EXIT_CODES}
         self._listens = True
         try:
@@ -73,7 +89,11 @@ class Listener:
 
         Args:
             store: of the process group, where there are several ranks; they agree through it on where to stop.
+
+        Raises:
+            Stopped: for a signal that came before, in code that goes on whatever is raised, such as a module's import.
         """
+        self.check()
         self._waits, self._store, self._process = True, store, os.getpid()
         for number in EXIT_CODES if self._listens else ():
             signal.signal(number, self._hear)

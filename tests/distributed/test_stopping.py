@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,8 +89,34 @@ def test_the_command_passes_a_signal_on_and_waits(
         command.send_signal(sent)
         time.sleep(1)
         (corpus.folder / "go").touch()
-        out, err = command.communicate(timeout=60)
+        out, err = command.communicate(timeout=120)
     assert command.returncode == 128 + sent, err
     assert out.count(f"stopped by {sent.name} after") == 1
     assert err == ""
     assert 2 < last(corpus)["progress"]["step"] < 14
+
+
+@pytest.mark.parametrize(
+    ("twin", "strategy"),
+    [
+        ("fit", "ddp_fork"),
+        pytest.param("hand", "ddp_fork", marks=LONG),
+        pytest.param("fit", "fsdp2", marks=LONG),
+        pytest.param("hand", "ddp", marks=LONG),
+    ],
+)
+def test_a_save_on_a_signal_that_fails_is_said_last_and_is_no_success(twin: str, strategy: str, corpus: Corpus) -> None:
+    own = ["--model.network=waiting.Waiting", f"--trainer.strategy={strategy}"]
+    folder = corpus.folder / "runs" / "run" / "version_0" / "checkpoints"
+    with start(twin, corpus, *own) as command:
+        wait_for(corpus.folder / "mark", command)
+        shutil.rmtree(folder)
+        folder.write_text("no folder any more")
+        command.send_signal(signal.SIGTERM)
+        time.sleep(1)
+        (corpus.folder / "go").touch()
+        out, err = command.communicate(timeout=120)
+    assert command.returncode == 2, err
+    assert err.startswith(f"error: {folder / 'last.ckpt'}: the checkpoint cannot be written (")
+    assert len(err.splitlines()) == 1
+    assert "stopped by" not in out

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ import torch
 from interrupted import CONFIG, TWINS, content, curves, first_difference, go_on, train
 
 from project.__main__ import main
-from project.signals import EXIT_CODES, Listener
+from project.signals import EXIT_CODES, Listener, Stopped
 from project.task.data import Data
 from project.task.network import TextCNN
 from tiny_corpus import Corpus
@@ -93,17 +96,68 @@ def copied(run: Path) -> Path:
     return Path(shutil.copytree(run, run.parent / "version_1"))
 
 
+def interrupted(*_: Any, **__: Any) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+EARLY = "stopped by {} before the first optimizer step: there is nothing to continue\n"
+
+
 @pytest.mark.parametrize("twin", TWINS)
 def test_before_the_first_step(
     twin: str, corpus: Corpus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(*_: Any, **__: Any) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
-
     monkeypatch.setattr(Data, "fit_vocabulary", interrupted)
     assert main([*TWINS[twin], *options(corpus, "early")]) == 143
-    assert "before the first optimizer step: there is nothing to continue" in capsys.readouterr().out
-    assert not list(corpus.folder.rglob("*.ckpt"))
+    assert capsys.readouterr().out == EARLY.format("SIGTERM")
+    assert not list((corpus.folder / "runs").rglob("version_*"))
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_while_options_are_parsed(
+    twin: str, corpus: Corpus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(f"project.{twin}.cli.with_config_to_continue", interrupted)
+    assert main([*TWINS[twin], *options(corpus, "early")]) == 143
+    assert capsys.readouterr().out == EARLY.format("SIGTERM")
+
+
+@pytest.mark.parametrize("number", EXIT_CODES)
+@pytest.mark.parametrize(
+    ("command", "rank", "is_main"),
+    [(["fit"], None, True), (["hand"], None, True), (["hand", "fit"], "0", True), (["hand", "--seed=1"], "1", False)],
+)
+def test_while_modules_are_imported(
+    command: list[str], rank: str | None, is_main: bool, number: signal.Signals, tmp_path: Path
+) -> None:
+    for name in ("torch", "lightning"):
+        code = f"import os, time\nos.kill(os.getpid(), {int(number)})\ntime.sleep(60)\n"
+        (tmp_path / f"{name}.py").write_text(code)
+    rank_of = {} if rank is None else {"TORCHELASTIC_RUN_ID": "twinloop-1", "RANK": rank}
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    ended = subprocess.run(
+        [sys.executable, "-m", "project", *command],
+        env={**os.environ, "PYTHONPATH": path, **rank_of}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 128 + number
+    assert (ended.stdout, ended.stderr) == (EARLY.format(number.name) if is_main else "", "")
+
+
+def test_after_the_last_step_it_changes_nothing(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("project.hand.cli._last_lines", lambda *_: interrupted() or [])  # type: ignore[func-returns-value]
+    assert main([*TWINS["hand"], *options(corpus, "done")]) == 0
+    assert "stopped" not in capsys.readouterr().out
+
+
+def test_a_signal_whose_exception_was_swallowed_ends_the_run_when_training_begins() -> None:
+    listener = Listener()
+    with listener.listening():
+        with contextlib.suppress(Stopped):
+            interrupted()
+        with pytest.raises(Stopped):
+            listener.wait_for_step()
 
 
 def test_the_old_meaning_comes_back() -> None:

@@ -63,6 +63,7 @@ class BestAndLast:
         """Save, when a signal ends the run."""
         self._save(self.last, validation_due=validation_due)
         self.writer.wait_for()
+        self.training.world.meet()  # whoever left before would have the launcher end the rank that still writes
 
     def finished(self) -> None:
         """Save what was trained since the last time, if anything; nothing is left to be written afterwards."""

@@ -19,9 +19,9 @@ from project.hand.fit import be_deterministic, fit, seed_everything
 from project.hand.loop import evaluate, predict
 from project.hand.precision import forward_context, network_dtype, pick_device
 from project.hand.settings import Settings, read_settings
-from project.launch import check_launched, is_main, is_rank, launch, num_processes
+from project.launch import check_launched, is_rank, launch, num_processes
 from project.predictions import refuse_standard_input, write_predictions
-from project.report import best_line, finished_line, print_evaluation, stopped_line, terminal
+from project.report import best_line, finished_line, print_evaluation, terminal
 from project.saved import (
     changed_settings,
     newest_best,
@@ -29,7 +29,7 @@ from project.saved import (
     with_config_to_continue,
     with_saved_config,
 )
-from project.signals import EXIT_CODES, Listener, Stopped
+from project.signals import EXIT_CODES, Listener, Stopped, stopped_line
 from project.spelling import nearest
 from project.task.checkpoint import read_classifier
 from project.task.data import Data
@@ -54,19 +54,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _fit(command: str, arguments: Sequence[str]) -> int:
-    listener = Listener()
-    try:
-        return _train(command, arguments, listener)
-    except Stopped as stopped:
-        return _stopped(stopped, listener)
-
-
-def _train(command: str, arguments: Sequence[str], listener: Listener) -> int:
     arguments = with_config_to_continue(arguments)
     settings = read_settings(command, arguments)
     if (code := started_elsewhere(settings, ["hand", command, *arguments])) is not None:
         return code
-    console = terminal()
+    console, listener = terminal(), Listener.here()
     wanted, writes = settings.ckpt_path, not settings.trainer.fast_dev_run
     with (
         ranks(settings) as world,
@@ -83,19 +75,14 @@ def _train(command: str, arguments: Sequence[str], listener: Listener) -> int:
                 console.print(finished_line(resumed.path, resumed.content["progress"]["step"]))
             return 0
         except Stopped as stopped:  # here: on its way out it would hold the model, while the ranks part
-            return _stopped(stopped, listener)
+            if world.is_main:
+                console.print(stopped_line(stopped.received, listener.saved, listener.step))
+            return EXIT_CODES[stopped.received]
     if world.is_main:
         for line in last_lines:
             console.print(line)
         console.print(f"look at it: make tensorboard, or tensorboard --logdir {settings.root} --host localhost")
     return 0
-
-
-def _stopped(stopped: Stopped, listener: Listener) -> int:
-    """Say where the run ended; returns the signal's exit code."""
-    if is_main():
-        terminal().print(stopped_line(stopped.received.name, listener.saved, listener.step))
-    return EXIT_CODES[stopped.received]
 
 
 def _last_lines(checkpoints: BestAndLast | None) -> list[str]:

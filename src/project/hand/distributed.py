@@ -64,6 +64,11 @@ class World:
         """Where the ranks leave each other word; None for a process that is alone."""
         return None if self.size == 1 else _get_default_store()
 
+    def meet(self) -> None:
+        """Wait for the other ranks."""
+        if self.size > 1:
+            dist.barrier()
+
     def share_buffers(self, network: nn.Module) -> None:
         """Give every rank the main process's buffers, as DistributedDataParallel does before each of its forwards."""
         if self.size > 1:

@@ -64,6 +64,7 @@ class BestAndLast(CheckpointCallback):
         """Save, when a signal ends the run."""
         self._save(trainer, self.last)
         self.writer.wait_for()
+        trainer.strategy.barrier()  # whoever left before would have the launcher end the rank that still writes
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Save, unless this is a sanity check or a validation of its own.

@@ -37,7 +37,7 @@ from project.lit.quiet import quieten
 from project.lit.strategies import build_strategy
 from project.lit.trace import TraceCallback
 from project.predictions import refuse_standard_input, write_predictions
-from project.report import finished_line, print_evaluation, stopped_line, terminal
+from project.report import finished_line, print_evaluation, terminal
 from project.runs import ROOT, held, mark_launched, new_run
 from project.saved import (
     Saved,
@@ -47,7 +47,7 @@ from project.saved import (
     with_config_to_continue,
     with_saved_config,
 )
-from project.signals import EXIT_CODES, Listener, Stopped
+from project.signals import EXIT_CODES, Listener, Stopped, stopped_line
 from project.task.checkpoint import read_classifier
 from project.task.checkpoint_writer import CheckpointWriter
 from project.task.order import interleaved
@@ -221,26 +221,17 @@ def main(command: str, arguments: Sequence[str]) -> int:
 
 
 def _fit(arguments: Sequence[str]) -> int:
-    listener = Listener()
-    try:
-        with ExitStack() as closing:
-            return _train(with_config_to_continue(arguments), listener, closing)
-    except Stopped as stopped:
-        if is_main():
-            terminal().print(stopped_line(stopped.received.name, listener.saved, listener.step))
-        return EXIT_CODES[stopped.received]
+    arguments = with_config_to_continue(arguments)
+    with ExitStack() as closing:
+        cli = Cli("fit", arguments, closing)
+        if cli.only_launches:
+            return cli.launch(arguments)
+        listener = cli.model.listener = Listener.here()
+        with listener.listening():
+            return _fit_here(cli, listener)
 
 
-def _train(arguments: Sequence[str], listener: Listener, closing: ExitStack) -> int:
-    cli = Cli("fit", arguments, closing)
-    if cli.only_launches:
-        return cli.launch(arguments)
-    cli.model.listener = listener
-    with listener.listening():
-        return _fit_here(cli)
-
-
-def _fit_here(cli: Cli) -> int:
+def _fit_here(cli: Cli, listener: Listener) -> int:
     resumed = cli.resumed
     if resumed is not None and resumed.run is not None and cli.trainer.is_global_zero:
         for line in changed_settings(resumed, cli.parser.dump(cli.config, skip_none=False)):
@@ -256,8 +247,11 @@ def _fit_here(cli: Cli) -> int:
         if resumed is not None and cli.trainer.is_global_zero:
             terminal().print(finished_line(resumed.path, resumed.content["progress"]["step"]))
         return 0
-    except SystemExit:  # Lightning's answer to Ctrl-C
-        return 130
+    except Stopped as stopped:
+        cli.discard_run()
+        if cli.trainer.is_global_zero:
+            terminal().print(stopped_line(stopped.received, listener.saved, listener.step))
+        return EXIT_CODES[stopped.received]
     except UserError:
         cli.discard_run()
         raise
