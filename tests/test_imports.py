@@ -14,7 +14,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 
 # Which rooms a room may import, beside itself. A room is a folder, or a file right under project/.
-FOUNDATION = {"errors", "spelling", "trust", "trace", "runs", "signals"}
+FOUNDATION = {"errors", "spelling", "trust", "trace", "runs", "agreement", "signals"}
 CONFIG = {"config", "faults"}
 TWIN = {"task", *FOUNDATION, *CONFIG, "saved", "report", "predictions", "launch"}
 MAY_IMPORT: dict[str, set[str]] = {
@@ -23,7 +23,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "trust": {"errors"},
     "trace": {"errors"},
     "runs": {"errors"},
-    "signals": set(),
+    "agreement": set(),
+    "signals": {"agreement"},
     "task": {"config", *FOUNDATION},  # the dataclasses, for what is built from them
     **{name: {"task", *FOUNDATION, *CONFIG} for name in CONFIG},
     "saved": {"task", "launch", *FOUNDATION, *CONFIG},

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
+from project.agreement import agreed
+
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
 
@@ -18,10 +20,6 @@ Item = TypeVar("Item")
 
 EXIT_CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 138}
 """128 and the signal's number, as shells report it."""
-
-
-AGREED = "stop"
-"""Key of the ranks' store: the optimizer step after which a rank has told of a signal, and the signal's number."""
 
 GRACE_SECONDS = 10.0
 """How long a rank that was told to stop may go on without finishing a micro-batch: it waits for one that hangs."""
@@ -107,28 +105,15 @@ class Listener:
         """A micro-batch is done."""
         self._num_beats += 1
 
-    def stops_after(self, step: int, *, is_told: bool = True) -> bool:
-        """Whether the run ends here, after optimizer step `step`. Several ranks all ask, after every step.
-
-        A rank that has heard a signal tells the store, and all of them stop at the first later step at which they look.
-        It tells before it gives its gradients to that step, and the others look when they have got them; so all see it,
-        and no collective is needed.
-
-        Args:
-            step: counts from 1.
-            is_told: whether this step's results have reached this process. On CUDA it runs ahead of them, but for the
-                steps whose loss is read.
-        """
+    def stops_after(self, step: int, *, has_arrived: bool = True) -> bool:
+        """Whether the run ends here, after optimizer step `step`; see `agreed`."""
         if self._store is None:
             return self.received is not None
-        if self.received is not None:
-            self._store.compare_set(AGREED, "", f"{step} {int(self.received)}")
-        if not is_told or not self._store.check([AGREED]):
+        word = None if self.received is None else self.received.name
+        name = agreed(self._store, "stop", step, word, has_arrived=has_arrived)
+        if name is None:
             return False
-        told_after, number = map(int, self._store.get(AGREED).split())
-        if told_after >= step:
-            return False
-        self.received = signal.Signals(number)
+        self.received = signal.Signals[name]
         self._stop_watching()
         return True
 

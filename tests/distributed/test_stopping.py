@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from interrupted import first_difference
 
 from tiny_corpus import Corpus, write_corpus
 
@@ -66,6 +67,7 @@ def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
 def last(corpus: Corpus) -> dict[str, Any]:
     path = corpus.folder / "runs" / "run" / "version_0" / "checkpoints" / "last.ckpt"
     found: dict[str, Any] = torch.load(path, weights_only=True)
+    found["progress"].pop("seconds")
     return found
 
 
@@ -120,3 +122,19 @@ def test_a_save_on_a_signal_that_fails_is_said_last_and_is_no_success(twin: str,
     assert err.startswith(f"error: {folder / 'last.ckpt'}: the checkpoint cannot be written (")
     assert len(err.splitlines()) == 1
     assert "stopped by" not in out
+
+
+@pytest.mark.parametrize("twin", ["fit", pytest.param("hand", marks=LONG)])
+def test_all_ranks_save_after_the_same_step_when_the_clock_says_so(twin: str, corpus: Corpus) -> None:
+    """It always does here: word is left after each first step since a save, and the next one is saved."""
+    saved = []
+    for own in ([], ["--checkpoint.save_every_minutes=1e-9", "--checkpoint.keep_last=100"]):
+        with start(twin, corpus, "--trainer.strategy=ddp_fork", *own) as command:
+            _, err = command.communicate(timeout=120)
+        assert (command.returncode, err) == (0, "")
+        saved.append(last(corpus))
+        folder = corpus.folder / "runs" / "run" / "version_0"
+        steps = {int(path.stem[5:]) for path in folder.glob("checkpoints/step-*.ckpt")}
+        folder.rename(corpus.folder / f"run_{len(saved)}")
+    assert steps == {2, 4, 6, 7, 9, 11, 13}
+    assert first_difference(saved[0], saved[1]) is None

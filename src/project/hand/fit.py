@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
+from project.agreement import has_arrived
 from project.config import Trace
 from project.hand.checkpoint import BestAndLast
 from project.hand.distributed import ALONE, World, distributed
@@ -168,13 +169,20 @@ def run_epochs(
                 log.trained()
             is_validated = bool(num_val_batches) and plan.validates_after(epoch, micro_batch)
             listener.beat()
-            is_told = run.device.type == "cpu" or run.logs(run.step)
-            if plan.closes_window(micro_batch) and listener.stops_after(run.step, is_told=is_told):
-                stop(validation_due=is_validated)
+            if plan.closes_window(micro_batch):
+                arrived = has_arrived(
+                    run.step,
+                    run.device,
+                    is_alone=listener.is_alone,
+                    is_logged=run.logs(run.step),
+                    log_every_n_steps=run.log_every_n_steps,
+                )
+                if listener.stops_after(run.step, has_arrived=arrived):
+                    stop(validation_due=is_validated)
             if is_validated:
                 found = validated()
             elif checkpoints is not None and plan.closes_window(micro_batch):
-                checkpoints.trained()
+                checkpoints.trained(has_arrived=arrived)
             if (early_stopping.stopped or finished(run)) and not plan.closes_epoch(micro_batch):
                 return found
         is_watched = (epoch + 1) % (plan.check_val_every_n_epoch or 1) == 0 and recipe.lr_monitor in run.metrics

@@ -17,7 +17,9 @@ import lightning as L
 from lightning.pytorch.callbacks import Checkpoint as CheckpointCallback
 from lightning.pytorch.plugins.io import CheckpointIO
 from lightning.pytorch.plugins.precision import MixedPrecision
+from torch.distributed.distributed_c10d import _get_default_store
 
+from project.agreement import agreed
 from project.config import Checkpoint
 from project.errors import UserError
 from project.task.checkpoint import check_writable, keep_previous, read_checkpoint
@@ -47,16 +49,20 @@ class BestAndLast(CheckpointCallback):
             check_writable(self.last.parent)
         self._saved_at_seconds = time.perf_counter()
 
-    def on_window_end(self, trainer: L.Trainer) -> None:
-        """Save, after an optimizer step that no validation follows, if it is time.
+    def on_window_end(self, trainer: L.Trainer, *, has_arrived: bool) -> None:
+        """Save, after an optimizer step that no validation follows, if it is time; `has_arrived` as for `agreed`.
 
         The LightningModule calls this once it has logged the step: Lightning's on_train_batch_end comes before that.
         """
         every_n_steps, every_minutes = self.config.save_every_n_steps, self.config.save_every_minutes
         is_due = every_n_steps is not None and trainer.global_step % every_n_steps == 0
-        if every_minutes is not None:  # clocks differ between ranks: the main one's decides
+        if every_minutes is not None:
             is_late = time.perf_counter() - self._saved_at_seconds >= 60 * every_minutes
-            is_due |= bool(trainer.strategy.broadcast(is_late))
+            if trainer.world_size > 1:  # clocks differ between ranks: the main one's decides
+                word = "late" if is_late and trainer.is_global_zero else None
+                key, store = f"save after {self.saved_at_step}", _get_default_store()
+                is_late = agreed(store, key, trainer.global_step, word, has_arrived=has_arrived) is not None
+            is_due |= is_late
         if is_due:
             self._save(trainer, self.last)
 

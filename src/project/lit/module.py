@@ -19,6 +19,7 @@ from torch.optim import Optimizer
 from torchmetrics import Metric
 from torchmetrics.classification import MulticlassConfusionMatrix
 
+from project.agreement import has_arrived
 from project.config import Distributed
 from project.lit.checkpoint import BestAndLast
 from project.lit.resume import Resumable, restore, saved_run, take_over
@@ -232,13 +233,20 @@ class LitClassifier(Resumable):
         if not plan.closes_window(batch_idx):
             return
         self.validation_due = self.trainer.enable_validation and plan.validates_after(self.epoch, batch_idx)
-        if self.listener.stops_after(self.global_step, is_told=self.device.type == "cpu" or is_logged):
+        arrived = has_arrived(
+            self.global_step,
+            self.device,
+            is_alone=self.listener.is_alone,
+            is_logged=is_logged,
+            log_every_n_steps=self.trainer.log_every_n_steps,  # type: ignore[attr-defined]
+        )
+        if self.listener.stops_after(self.global_step, has_arrived=arrived):
             self.stop()
         if self.validation_due:
             self.watch.check()
         else:
             for callback in self.checkpoints:
-                callback.on_window_end(self.trainer)
+                callback.on_window_end(self.trainer, has_arrived=arrived)
 
     @property
     def checkpoints(self) -> list[BestAndLast]:
