@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -146,9 +147,15 @@ def test_while_modules_are_imported(
 def test_after_the_last_step_it_changes_nothing(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("project.hand.cli._last_lines", lambda *_: interrupted() or [])  # type: ignore[func-returns-value]
+    def lines(*_: Any) -> Iterator[str]:  # which are printed when nothing else is left to be done
+        interrupted()
+        yield "the last line"
+
+    monkeypatch.setattr("project.hand.cli._last_lines", lines)
     assert main([*TWINS["hand"], *options(corpus, "done")]) == 0
-    assert "stopped" not in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "the last line" in said
+    assert "stopped" not in said
 
 
 def test_a_signal_whose_exception_was_swallowed_ends_the_run_when_training_begins() -> None:
