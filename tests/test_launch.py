@@ -7,21 +7,26 @@ import multiprocessing
 import os
 import signal
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+from torch.distributed.launcher.api import LaunchConfig
 
 from project.errors import UserError
 from project.launch import (
     RUN_ID,
     check_launched,
     found_by_main,
+    launch,
     num_processes,
     record,
     recorded,
     report_first,
 )
+from project.signals import say_stopped
 from project.task.lines import DataError
 
 
@@ -86,6 +91,35 @@ def test_after_a_signal_what_the_ranks_recorded_is_told(
     code, said = reported(list(recorded(tmp_path).values()), capsys)
     assert code == 1
     assert said.splitlines()[-1] == "error: rank 0 failed first: RuntimeError: Connection closed by peer"
+
+
+@pytest.mark.parametrize("rank", [None, 0, 1])
+def test_a_main_rank_that_a_signal_ended_without_a_word_is_spoken_for(
+    rank: int | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Killed, for instance, since it did not end in time. Rank 1 never speaks."""
+
+    def interrupted(config: LaunchConfig, entrypoint: str) -> Callable[..., None]:
+        def ranks(*command: str) -> None:
+            assert config.logs_specs is not None
+            file = Path(config.logs_specs.root_log_dir) / "attempt_0" / str(rank) / "error.json"
+            file.parent.mkdir(parents=True)
+            with monkeypatch.context() as patch:
+                patch.setenv("TORCHELASTIC_RUN_ID", RUN_ID)
+                patch.setenv("RANK", str(rank))
+                patch.setenv("TORCHELASTIC_ERROR_FILE", str(file))
+                if rank is not None:
+                    assert say_stopped(signal.SIGTERM) == 143
+            raise SignalException("", sigval=signal.SIGTERM)
+
+        return ranks
+
+    monkeypatch.setattr("project.launch.elastic_launch", interrupted)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert launch(2, ["fit"], "ddp") == 143
+    out, err = capsys.readouterr()
+    assert (out == "") == (rank != 0)
+    assert err == ("" if rank == 0 else "stopped by SIGTERM: the main rank ended without saving for it\n")
 
 
 def test_an_end_without_an_error_keeps_its_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

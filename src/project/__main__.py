@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from project.errors import UserError
-from project.signals import EXIT_CODES, Listener, Stopped, stopped_line
+from project.signals import Listener, Stopped, say_stopped
 from project.spelling import nearest
 
 # command: (module with its `main`, arguments that main is given before the user's, what --help says)
@@ -56,9 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         with Listener().listening() if trains else nullcontext():  # from here on: imports alone take seconds
             return int(importlib.import_module(module_name).main(*leading, rest))
     except Stopped as stopped:
-        if "TORCHELASTIC_RUN_ID" not in os.environ or os.environ["RANK"] == "0":
-            print(stopped_line(stopped.received))
-        return EXIT_CODES[stopped.received]
+        return say_stopped(stopped.received)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

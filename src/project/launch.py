@@ -31,6 +31,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.distributed.rendezvous import rendezvous
 
 from project.errors import UserError
+from project.signals import SAID
 from project.trust import as_options
 
 START_METHODS = {"ddp_spawn": "spawn", "ddp_fork": "fork"}
@@ -129,6 +130,8 @@ def _launched(num_local: int, command: Sequence[str], strategy: str, folder: Pat
     except SignalException as error:  # the ranks have ended; how, nobody has asked, but for what they recorded
         if failures := recorded(folder):
             return report_first(ChildFailedError("project", failures))
+        if not any(folder.rglob(SAID)):
+            print(f"stopped by {error.sigval.name}: the main rank ended without saving for it", file=sys.stderr)
         return 128 + int(error.sigval)
     return 0
 

@@ -25,6 +25,10 @@ GRACE_SECONDS = 10.0
 """How long a rank that was told to stop may go on without finishing a micro-batch: it waits for one that hangs."""
 
 
+SAID = "stopped"
+"""Name of an empty file beside the main rank's error file, if a launcher has named one: it said where it stopped."""
+
+
 class Stopped(BaseException):
     """The run ends here for a signal; no `except Exception` on the way takes it for a fault."""
 
@@ -33,11 +37,21 @@ class Stopped(BaseException):
         self.received = received
 
 
-def stopped_line(received: signal.Signals, last: Path | None = None, step: int = 0) -> str:
-    """What a run says that a signal ended; `last` is the checkpoint to go on from, if there is one."""
-    if last is None:
-        return f"stopped by {received.name} before the first optimizer step: there is nothing to continue"
-    return f"stopped by {received.name} after {step} optimizer steps; go on with --ckpt_path {last}"
+def say_stopped(received: signal.Signals, last: Path | None = None, step: int = 0) -> int:
+    """Print, on the main rank, where a signal ended the run, and let the launcher know; returns the exit code.
+
+    Args:
+        last: the checkpoint to go on from, if there is one.
+        step: optimizer steps that it holds.
+    """
+    if "TORCHELASTIC_RUN_ID" not in os.environ or os.environ["RANK"] == "0":
+        where = "before the first optimizer step: there is nothing to continue"
+        if last is not None:
+            where = f"after {step} optimizer steps; go on with --ckpt_path {last}"
+        print(f"stopped by {received.name} {where}")
+        if file := os.environ.get("TORCHELASTIC_ERROR_FILE"):
+            Path(file).with_name(SAID).touch()
+    return EXIT_CODES[received]
 
 
 class Listener:

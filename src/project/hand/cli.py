@@ -29,7 +29,7 @@ from project.saved import (
     with_config_to_continue,
     with_saved_config,
 )
-from project.signals import EXIT_CODES, Listener, Stopped, stopped_line
+from project.signals import Listener, Stopped, say_stopped
 from project.spelling import nearest
 from project.task.checkpoint import read_classifier
 from project.task.data import Data
@@ -75,9 +75,7 @@ def _fit(command: str, arguments: Sequence[str]) -> int:
                 console.print(finished_line(resumed.path, resumed.content["progress"]["step"]))
             return 0
         except Stopped as stopped:  # here: on its way out it would hold the model, while the ranks part
-            if world.is_main:
-                console.print(stopped_line(stopped.received, listener.saved, listener.step))
-            return EXIT_CODES[stopped.received]
+            return say_stopped(stopped.received, listener.saved, listener.step)
     if world.is_main:
         for line in last_lines:
             console.print(line)

@@ -47,7 +47,7 @@ from project.saved import (
     with_config_to_continue,
     with_saved_config,
 )
-from project.signals import EXIT_CODES, Listener, Stopped, stopped_line
+from project.signals import Listener, Stopped, say_stopped
 from project.task.checkpoint import read_classifier
 from project.task.checkpoint_writer import CheckpointWriter
 from project.task.order import interleaved
@@ -249,9 +249,7 @@ def _fit_here(cli: Cli, listener: Listener) -> int:
         return 0
     except Stopped as stopped:
         cli.discard_run()
-        if cli.trainer.is_global_zero:
-            terminal().print(stopped_line(stopped.received, listener.saved, listener.step))
-        return EXIT_CODES[stopped.received]
+        return say_stopped(stopped.received, listener.saved, listener.step)
     except UserError:
         cli.discard_run()
         raise
