@@ -4,7 +4,7 @@ BIN := .venv/bin
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: fit test setup lint types unit tensorboard corpus parity ranks resume faults fuzz
+.PHONY: fit test setup lint types unit tensorboard corpus parity parity-whole ranks resume faults fuzz
 
 fit: setup
 	$(BIN)/python -m project fit --config configs/default.yaml
@@ -32,6 +32,10 @@ tensorboard: setup
 parity: setup
 	$(BIN)/python scripts/parity_matrix.py
 	$(BIN)/python scripts/parity_ranks.py
+
+# The full product of the distributed cells, for which `make parity` takes a selection: more than an hour.
+parity-whole: setup
+	$(BIN)/python scripts/parity_ranks.py --whole
 
 # Every test of several processes; the everyday suite has a selection.
 ranks: setup

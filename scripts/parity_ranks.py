@@ -1,10 +1,11 @@
 """Trains both twins in the distributed cells, compares all that their ranks leave, and writes docs/parity.md.
 
     python scripts/parity_ranks.py            # what `make parity` runs after parity_matrix.py
+    python scripts/parity_ranks.py --whole    # `make parity-whole`: the full product of everything, more than an hour
 
 CPU and gloo. The full product of strategy, ranks, precision, accumulation and clipping for the strategies whose ranks
-the launcher starts; for compiled networks, and for ddp_spawn and ddp_fork, which start their ranks anew in every run, a
-selection in which every pair of values of two axes meets. A session of ranks trains one twin in many cells.
+are started by a command line, one session of ranks training one twin in many cells; for compiled networks, and for
+ddp_spawn and ddp_fork, starting ranks anew in every run, a selection in which every pair of values of two axes meets.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ STRATEGIES: dict[str, list[str]] = {
     "fsdp2": ["--trainer.strategy=fsdp2"],
     "fsdp2, reduced once": ["--trainer.strategy=fsdp2", "--distributed.reduce_once_per_window=true"],
 }
-"""Strategies whose ranks the launcher starts."""
+"""Strategies whose ranks are started by a command line."""
 
 STARTING: dict[str, list[str]] = {
     "ddp_spawn": ["--trainer.strategy=ddp_spawn"],
     "ddp_fork": ["--trainer.strategy=ddp_fork"],
 }
-"""Strategies that start their ranks themselves, as functions."""
+"""Strategies whose ranks are started as functions."""
 
 OTHERS: dict[str, dict[str, list[str]]] = {
     "ranks": {"2": ["--trainer.devices=2"], "3": ["--trainer.devices=3"]},
@@ -70,9 +71,9 @@ TIMEOUT_SECONDS = 600
 """For which the ranks of a session wait for each other: one may be compiling."""
 
 
-def product() -> list[Cell]:
+def product(strategies: Sequence[str]) -> list[Cell]:
     """Every combination but accumulation with a static graph, which torch does not take."""
-    axes = {"strategy": list(STRATEGIES), **{axis: list(values) for axis, values in OTHERS.items()}}
+    axes = {"strategy": list(strategies), **{axis: list(values) for axis, values in OTHERS.items()}}
     return [
         cell for values in itertools.product(*axes.values()) if allowed(cell := dict(zip(axes, values, strict=True)))
     ]
@@ -175,15 +176,20 @@ def main() -> int:
     """Run the matrix; returns 1 where a cell is not equal."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worker", nargs=2, metavar=("TWIN", "PLAN"), help=argparse.SUPPRESS)
+    parser.add_argument("--whole", action="store_true", help="no selections: the full product")
     known = parser.parse_args()
     if known.worker:
         work(known.worker[0], json.loads(Path(known.worker[1]).read_text(encoding="utf-8")))
         return 0
     parts = {
-        "full product, eager": product(),
+        "full product, eager": product(list(STRATEGIES)),
         "pairs, compiled": pairs(list(STRATEGIES), "on"),
         "pairs, ddp_spawn and ddp_fork": pairs(list(STARTING), "off"),
     }
+    if known.whole:
+        eager = product([*STRATEGIES, *STARTING])
+        compiled: list[Cell] = [{**cell, "compile": "on"} for cell in eager]
+        parts = {"full product, eager": eager, "full product, compiled": compiled}
     cells = [cell for part in parts.values() for cell in part]
     start_seconds = time.perf_counter()
     with tempfile.TemporaryDirectory() as name:
