@@ -4,7 +4,8 @@
 #     sbatch --nodes 2 --gpus-per-node 4 scripts/slurm.sh --config configs/default.yaml --config configs/ddp.yaml
 #     sbatch --nodes 2 --export ALL,COMMAND=hand,RANKS=2 scripts/slurm.sh --config …      # by hand; two processes each
 #
-# A job that Slurm starts anew goes on from the last.ckpt of its own run (docs/nodes.md).
+# A job that Slurm starts anew goes on from the last.ckpt of its own run (docs/nodes.md). The signal comes 120 seconds
+# before the end; the ranks have 100 of these to finish a step or a validation, and to save.
 #
 #SBATCH --job-name=twinloop
 #SBATCH --ntasks-per-node=1
@@ -20,4 +21,5 @@ first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 srun torchrun \
     --nnodes "$SLURM_NNODES" --nproc-per-node "$ranks" \
     --rdzv-backend c10d --rdzv-id "$SLURM_JOB_ID" --rdzv-endpoint "$first:29400" \
+    --shutdown-timeout 100 \
     -m project "${COMMAND:-fit}" "$@" --trainer.num_nodes "$SLURM_NNODES" --trainer.devices "$ranks"
