@@ -11,16 +11,16 @@ from project.agreement import agreed, has_arrived
 
 def test_all_act_after_the_first_step_that_began_when_the_word_was_left() -> None:
     store = HashStore()
-    first = [agreed(store, "stop", step, None, has_arrived=True) for step in (1, 2, 3)]
-    other = [agreed(store, "stop", step, "now" if step == 3 else None, has_arrived=True) for step in (1, 2, 3)]
+    first = [agreed(store, "stop", step, None, arrived=True) for step in (1, 2, 3)]
+    other = [agreed(store, "stop", step, "now" if step == 3 else None, arrived=True) for step in (1, 2, 3)]
     assert [*first, *other] == [None] * 6, "the first rank looked after step 3, too early"
-    assert [agreed(store, "stop", 4, word, has_arrived=True) for word in (None, "later")] == ["now", "now"]
-    assert agreed(store, "save", 5, None, has_arrived=True) is None
+    assert [agreed(store, "stop", 4, word, arrived=True) for word in (None, "later")] == ["now", "now"]
+    assert agreed(store, "save", 5, None, arrived=True) is None
 
 
 def test_nobody_looks_at_a_step_that_has_not_arrived() -> None:
     store = HashStore()
-    found = [agreed(store, "stop", step, "now", has_arrived=step % 5 == 0) for step in range(3, 11)]
+    found = [agreed(store, "stop", step, "now", arrived=step % 5 == 0) for step in range(3, 11)]
     assert found == [None, None, "now", None, None, None, None, "now"]
 
 

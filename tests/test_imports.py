@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "saved": {"task", "launch", *FOUNDATION, *CONFIG},
     "report": {"task", *FOUNDATION},
     "predictions": {"task", *FOUNDATION},
-    "launch": {"errors", "signals", "trust"},
+    "launch": {"errors", "runs", "signals", "trust"},
     "hand": TWIN,
     "lit": TWIN,
     "parity": {"hand", "lit", *TWIN},

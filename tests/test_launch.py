@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,11 +23,12 @@ from project.launch import (
     found_by_main,
     launch,
     num_processes,
+    ranks_store,
     record,
     recorded,
     report_first,
 )
-from project.signals import say_stopped
+from project.signals import EXIT_CODES, Listener, Stopped, say_stopped, tell_launcher
 from project.task.lines import DataError
 
 
@@ -93,11 +95,11 @@ def test_after_a_signal_what_the_ranks_recorded_is_told(
     assert said.splitlines()[-1] == "error: rank 0 failed first: RuntimeError: Connection closed by peer"
 
 
-@pytest.mark.parametrize("rank", [None, 0, 1])
+@pytest.mark.parametrize(("rank", "stopped"), [(None, True), (0, True), (1, True), (0, False)])
 def test_a_main_rank_that_a_signal_ended_without_a_word_is_spoken_for(
-    rank: int | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    rank: int | None, stopped: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Killed, for instance, since it did not end in time. Rank 1 never speaks."""
+    """Killed, for instance, since it did not end in time. Rank 1 never speaks; a run may finish before it hears."""
 
     def interrupted(config: LaunchConfig, entrypoint: str) -> Callable[..., None]:
         def ranks(*command: str) -> None:
@@ -109,16 +111,16 @@ def test_a_main_rank_that_a_signal_ended_without_a_word_is_spoken_for(
                 patch.setenv("RANK", str(rank))
                 patch.setenv("TORCHELASTIC_ERROR_FILE", str(file))
                 if rank is not None:
-                    assert say_stopped(signal.SIGTERM) == 143
+                    tell_launcher(say_stopped(signal.SIGTERM) if stopped else 0)
             raise SignalException("", sigval=signal.SIGTERM)
 
         return ranks
 
     monkeypatch.setattr("project.launch.elastic_launch", interrupted)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert launch(2, ["fit"], "ddp") == 143
+    assert launch(2, ["fit"], "ddp") == (143 if stopped else 0)
     out, err = capsys.readouterr()
-    assert (out == "") == (rank != 0)
+    assert (out == "") == (rank != 0 or not stopped)
     assert err == ("" if rank == 0 else "stopped by SIGTERM: the main rank ended without saving for it\n")
 
 
@@ -148,24 +150,60 @@ def test_what_torchrun_started_must_be_what_is_asked_for(monkeypatch: pytest.Mon
         check_launched(3, 2)
 
 
-def test_every_rank_has_what_the_main_one_finds(tmp_path: Path) -> None:
-    """Its error too; before the ranks are connected, and as often as asked."""
+def place() -> dict[str, str]:
+    """Environment of two ranks whose store is on a free port."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
+    return {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": "7", "WORLD_SIZE": "2"}
+
+
+def test_a_rank_that_waits_for_the_main_one_hears_signals(tmp_path: Path) -> None:
+    ours = place()
+    forks = multiprocessing.get_context("fork")
+    waits, ended = forks.Event(), forks.Event()
+
+    def main_rank() -> None:
+        os.environ.update(ours, RANK="0")
+        found_by_main(lambda: str(ended.wait(60)))
+
+    def other() -> None:
+        os.environ.update(ours, RANK="1")
+        with Listener().listening():
+            ranks_store()
+            waits.set()
+            try:
+                found_by_main(str)
+            except Stopped as stopped:
+                os._exit(EXIT_CODES[stopped.received])
+
+    processes = [forks.Process(target=target) for target in (main_rank, other)]
+    for process in processes:
+        process.start()
+    assert waits.wait(60)
+    assert processes[1].pid is not None
+    os.kill(processes[1].pid, signal.SIGTERM)
+    processes[1].join(30)
+    ended.set()
+    processes[0].join()
+    assert [process.exitcode for process in processes] == [0, 143]
+
+
+def test_every_rank_has_what_the_main_one_finds(tmp_path: Path) -> None:
+    """Its error too; before the ranks are connected, and as often as asked."""
+    ours = place()
     forks = multiprocessing.get_context("fork")
     ended = forks.Barrier(2)
 
     def ask(rank: int) -> None:
-        place = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": "7"}
-        os.environ.update(place, RANK=str(rank), WORLD_SIZE="2")
+        os.environ.update(ours, RANK=str(rank))
 
         def refuse() -> str:
             raise UserError(f"refused by {rank}")
 
-        told = [found_by_main(what, lambda: f"found by {rank}") for what in ("one", "another")]
+        told = [found_by_main(partial(str, f"{what} by {rank}")) for what in ("one", "another")]
         try:
-            found_by_main("third", refuse)
+            found_by_main(refuse)
         except UserError as error:
             told.append(str(error))
         (tmp_path / str(rank)).write_text(json.dumps(told))
@@ -178,4 +216,4 @@ def test_every_rank_has_what_the_main_one_finds(tmp_path: Path) -> None:
         process.join()
         assert process.exitcode == 0
     for rank in (0, 1):
-        assert json.loads((tmp_path / str(rank)).read_text()) == ["found by 0", "found by 0", "refused by 0"]
+        assert json.loads((tmp_path / str(rank)).read_text()) == ["one by 0", "another by 0", "refused by 0"]

@@ -16,11 +16,13 @@ import pytest
 
 from project.errors import UserError
 from project.runs import (
+    COMMAND,
     FINISHED,
     LOCK,
     best_checkpoint,
     held,
     interrupted_run,
+    launch_name,
     mark_finished,
     mark_launched,
     new_run,
@@ -100,20 +102,22 @@ def test_a_launch_without_a_name_is_told_apart_by_its_process(tmp_path: Path, mo
         monkeypatch.setenv("WORLD_SIZE", world_size)
         monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
         mark_launched(run)
-        assert interrupted_run(tmp_path, "a") == (run / "checkpoints" / "last.ckpt" if is_found else None)
+        (run / "checkpoints" / "last.ckpt").touch()
+        assert interrupted_run(tmp_path) == (run / "checkpoints" / "last.ckpt" if is_found else None)
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "another")
-    assert interrupted_run(tmp_path, "a") is None
+    assert interrupted_run(tmp_path) is None
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "run7")
-    assert interrupted_run(tmp_path, "a") is None
+    assert interrupted_run(tmp_path) is None
 
 
 def test_a_job_that_slurm_starts_anew_finds_its_own_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.delenv(COMMAND, raising=False)
     last: dict[str, Path] = {}
     for options in ("--data.batch_size=8", "--data.batch_size=16"):
         monkeypatch.setattr("sys.argv", ["project", "fit", options])
-        assert interrupted_run(tmp_path, "a") is None
+        assert interrupted_run(tmp_path) is None
         run = new_run(tmp_path, "a")
         mark_launched(run)
         (run / "checkpoints").mkdir()
@@ -122,13 +126,39 @@ def test_a_job_that_slurm_starts_anew_finds_its_own_run(tmp_path: Path, monkeypa
     monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
     for options, path in last.items():
         monkeypatch.setattr("sys.argv", ["project", "fit", options])
-        assert interrupted_run(tmp_path, "a") == path
+        assert interrupted_run(tmp_path) == path
         monkeypatch.setenv("TORCHELASTIC_RUN_ID", "17")  # scripts/slurm.sh gives torchrun the job's number
         monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
-        assert interrupted_run(tmp_path, "a") == path
-    assert interrupted_run(tmp_path, "b") is None
+        assert interrupted_run(tmp_path) == path
+    assert interrupted_run(tmp_path / "elsewhere") is None
     monkeypatch.setenv("SLURM_JOB_ID", "18")
-    assert interrupted_run(tmp_path, "a") is None
+    assert interrupted_run(tmp_path) is None
+
+
+def test_what_an_earlier_launch_has_saved_is_not_this_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch that goes on from best.ckpt, say, and is started anew before it has saved anything."""
+    run = make_run(tmp_path, "a/version_0", 1_000)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "run7")
+    mark_launched(run)
+    marked = (run / ".launched").stat().st_mtime_ns
+    last = run / "checkpoints" / "last.ckpt"
+    last.touch()
+    os.utime(last, ns=(marked - 1, marked - 1))
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    assert interrupted_run(tmp_path) is None
+    mark_launched(run)  # again: the first start's time is what counts
+    os.utime(last, ns=(marked, marked))
+    assert interrupted_run(tmp_path) == last
+
+
+def test_a_jobs_ranks_have_the_name_of_the_command_that_started_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.delenv(COMMAND, raising=False)
+    monkeypatch.setattr("sys.argv", ["project", "fit", "--ckpt_path=last"])
+    name = launch_name()
+    monkeypatch.setenv(COMMAND, "fit --ckpt_path=last")
+    monkeypatch.setattr("sys.argv", ["project", "fit", "--ckpt_path=last", "--ckpt_path=runs/a/version_0/last.ckpt"])
+    assert launch_name() == name
 
 
 def test_a_held_run_is_refused_to_others_and_nothing_stays_behind(tmp_path: Path) -> None:

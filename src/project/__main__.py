@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from project.errors import UserError
-from project.signals import Listener, Stopped, say_stopped
+from project.signals import Listener, Stopped, say_stopped, tell_launcher
 from project.spelling import nearest
 
 # command: (module with its `main`, arguments that main is given before the user's, what --help says)
@@ -51,12 +51,17 @@ def main(arguments: Sequence[str]) -> int:
         print(f"error: {command}: no such command{hint}", file=sys.stderr)
         return 2
     module_name, leading, _ = COMMANDS[command]
-    trains = command == "fit" or (command == "hand" and rest[:1] not in (["validate"], ["test"], ["predict"]))
+    trains = command == "fit" or (command == "hand" and not {"validate", "test", "predict"} & set(rest[:3]))
     try:
         with Listener().listening() if trains else nullcontext():  # from here on: imports alone take seconds
-            return int(importlib.import_module(module_name).main(*leading, rest))
+            code = int(importlib.import_module(module_name).main(*leading, rest))
+        if trains:
+            tell_launcher(code)
+        return code
     except Stopped as stopped:
-        return say_stopped(stopped.received)
+        code = say_stopped(stopped.received)
+        tell_launcher(code)
+        return code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

@@ -16,7 +16,7 @@ LOOK_EVERY_N_STEPS = 50
 """Optimizer steps between two looks, on CUDA, where no step is logged."""
 
 
-def agreed(store: Store, key: str, step: int, word: str | None, *, has_arrived: bool) -> str | None:
+def agreed(store: Store, key: str, step: int, word: str | None, *, arrived: bool) -> str | None:
     """The first word left under `key`, if it is time to act on it: at the first step at which all ranks find it.
 
     Several ranks all ask, after each optimizer step.
@@ -26,11 +26,11 @@ def agreed(store: Store, key: str, step: int, word: str | None, *, has_arrived: 
         key: the word's own; it can be left once.
         step: that is done, counted from 1.
         word: what this rank has to say, if anything.
-        has_arrived: what `has_arrived` says of this step.
+        arrived: what `has_arrived` says of this step.
     """
     if word is not None:
         store.compare_set(key, "", f"{step} {word}")
-    if not has_arrived or not store.check([key]):
+    if not arrived or not store.check([key]):
         return None
     left_after, _, said = store.get(key).decode().partition(" ")
     return said if int(left_after) < step else None

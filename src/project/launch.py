@@ -12,11 +12,14 @@ import json
 import logging
 import os
 import runpy
+import shlex
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import cache
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -31,7 +34,8 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.distributed.rendezvous import rendezvous
 
 from project.errors import UserError
-from project.signals import SAID
+from project.runs import COMMAND
+from project.signals import ENDED, Listener
 from project.trust import as_options
 
 START_METHODS = {"ddp_spawn": "spawn", "ddp_fork": "fork"}
@@ -39,6 +43,10 @@ START_METHODS = {"ddp_spawn": "spawn", "ddp_fork": "fork"}
 
 RUN_ID = "twinloop-"
 """How the run ids of this launcher begin; those of torchrun do not."""
+
+
+_FINDINGS = count()
+"""Numbers what the main rank finds for all."""
 
 
 def is_rank() -> bool:
@@ -99,6 +107,8 @@ def launch(num_local: int, command: Sequence[str], strategy: str) -> int:
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("torch.distributed.elastic"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # `report_first` says it in fewer words
+    Listener.here().check()  # a signal whose exception an import has swallowed
+    os.environ[COMMAND] = shlex.join(sys.argv[1:])
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // num_local)))
     with TemporaryDirectory(prefix=RUN_ID) as folder:
         return _launched(num_local, command, strategy, Path(folder))
@@ -130,8 +140,9 @@ def _launched(num_local: int, command: Sequence[str], strategy: str, folder: Pat
     except SignalException as error:  # the ranks have ended; how, nobody has asked, but for what they recorded
         if failures := recorded(folder):
             return report_first(ChildFailedError("project", failures))
-        if not any(folder.rglob(SAID)):
-            print(f"stopped by {error.sigval.name}: the main rank ended without saving for it", file=sys.stderr)
+        for file in folder.rglob(ENDED):
+            return int(file.read_text(encoding="utf-8"))
+        print(f"stopped by {error.sigval.name}: the main rank ended without saving for it", file=sys.stderr)
         return 128 + int(error.sigval)
     return 0
 
@@ -154,25 +165,30 @@ def ranks_store() -> PrefixStore:
     return PrefixStore(f"start_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
 
 
-def found_by_main(what: str, find: Callable[[], str]) -> str:
+def found_by_main(find: Callable[[], str]) -> str:
     """What the main rank finds, in every rank: they might not all find the same, since files change meanwhile.
 
-    Args:
-        what: names it, for this start of the ranks.
-        find: called in the main rank alone.
+    All ranks call this equally often; `find` is called in the main one alone.
 
     Raises:
-        UserError: in every rank, what `find` raised.
+        UserError: in every rank, where `find` raised.
     """
     if not is_rank():
         return find()
+    store, key = ranks_store(), f"found by the main rank, {next(_FINDINGS)}"
     if is_main():
+        tells = {}
         try:
-            tells = {"found": find()}
-        except UserError as error:
-            tells = {"error": str(error)}
-        ranks_store().set(what, json.dumps(tells))
-    told: dict[str, str] = json.loads(ranks_store().get(what))
+            tells["found"] = find()
+        except BaseException as error:
+            tells["error"] = str(error) or type(error).__name__
+            raise
+        finally:
+            store.set(key, json.dumps(tells))
+        return tells["found"]
+    while not store.check([key]):  # to wait in the store would be deaf to signals
+        time.sleep(0.05)
+    told: dict[str, str] = json.loads(store.get(key))
     if "error" in told:
         raise UserError(told["error"])
     return told["found"]
@@ -193,7 +209,13 @@ def run_rank(*command: str) -> None:
     """What a process that was started as a function does: `python -m project COMMAND`."""
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))  # a forked process has its parent's number
     sys.argv[1:] = command
-    runpy.run_module("project", run_name="__main__")
+    try:
+        runpy.run_module("project", run_name="__main__")
+    except SystemExit as ended:
+        if Listener.has_heard:  # too late to change anything. The launcher waits for the end; torch's wrapper, for it
+            sys.stdout.flush()
+            os._exit(int(ended.code or 0))
+        raise
 
 
 def record(error: Exception) -> bool:

@@ -27,6 +27,9 @@ ROOT = Path("runs")
 LAUNCHED = ".launched"
 """Name of the file in a run's folder that says which job of Slurm, or launch of torchrun, trains it."""
 
+COMMAND = "TWINLOOP_COMMAND"
+"""Environment variable through which ranks that a command has started know its arguments, as they were given."""
+
 FINISHED = "finished.json"
 
 LOCK = ".lock"
@@ -69,7 +72,9 @@ def held(run: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)  # while it is ours: see `_locked`
+        with suppress(OSError):  # such as a folder that is gone
+            if os.path.samestat(os.fstat(lock.fileno()), path.stat()):
+                path.unlink()  # while it is ours: see `_locked`
         lock.close()
 
 
@@ -145,8 +150,9 @@ def newest_finished(root: Path = ROOT) -> Path:
 
 def mark_launched(run: Path) -> None:
     """Note with the run which job or launch trains it, for when that is started anew."""
-    if name := launch_name():
-        (run / LAUNCHED).write_text(name, encoding="utf-8")
+    mark, name = run / LAUNCHED, launch_name()
+    if name is not None and not (mark.exists() and mark.read_text(encoding="utf-8") == name):
+        mark.write_text(name, encoding="utf-8")  # a start anew keeps the first one's time: see `interrupted_run`
 
 
 def launch_name() -> str | None:
@@ -155,7 +161,7 @@ def launch_name() -> str | None:
     It is the same in all ranks, and after a new start. A job may train more than once, by other options.
     """
     if job := os.environ.get("SLURM_JOB_ID"):
-        return f"Slurm job {job}: {shlex.join(sys.argv[1:])}"
+        return f"Slurm job {job}: {os.environ.get(COMMAND) or shlex.join(sys.argv[1:])}"
     name = os.environ.get("TORCHELASTIC_RUN_ID")
     if name == "none":  # torchrun's own, for want of --rdzv-id; on one machine its process tells it apart
         is_one_machine = os.environ.get("WORLD_SIZE") == os.environ.get("LOCAL_WORLD_SIZE")
@@ -163,18 +169,19 @@ def launch_name() -> str | None:
     return name
 
 
-def interrupted_run(root: Path, name: str) -> Path | None:
-    """The last.ckpt of the run that this job or launch trained before it was started anew.
+def interrupted_run(root: Path) -> Path | None:
+    """The last.ckpt that this job or launch has saved under `root` before it was started anew.
 
     None where it had not come so far, or this is its first start.
     """
     if all(int(os.environ.get(f"{by}_RESTART_COUNT", "0")) == 0 for by in ("SLURM", "TORCHELASTIC")):
         return None
-    marks = sorted((root / name).glob(f"version_*/{LAUNCHED}"), key=lambda mark: mark.stat().st_mtime_ns)
+    marks = sorted(root.rglob(f"version_*/{LAUNCHED}"), key=lambda mark: mark.stat().st_mtime_ns)
     for mark in reversed(marks):
         last = mark.parent / "checkpoints" / "last.ckpt"
         if mark.read_text(encoding="utf-8") == launch_name():
-            return last if last.exists() else None
+            is_new = last.exists() and last.stat().st_mtime_ns >= mark.stat().st_mtime_ns  # not of an earlier launch
+            return last if is_new else None
     return None
 
 

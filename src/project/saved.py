@@ -17,6 +17,7 @@ from project.faults.command_line import SHOWN, options
 from project.launch import found_by_main
 from project.runs import FINISHED, ROOT, best_checkpoint, held, interrupted_run, newest_checkpoint
 from project.task.checkpoint import kept_before, read_checkpoint, read_classifier
+from project.task.resume import check_can_go_on
 
 ALONE = ("--trainer.strategy=auto", "--trainer.devices=1", "--trainer.num_nodes=1")
 """Options that make a command one process, whatever the configuration before them says."""
@@ -84,12 +85,11 @@ class Saved:
 
 
 @contextmanager
-def to_continue(root: Path, name: str, wanted: str | None, *, writes: bool = True) -> Iterator[Saved | None]:
+def to_continue(root: Path, wanted: str | None, *, writes: bool = True) -> Iterator[Saved | None]:
     """The checkpoint that `fit` goes on from, the same in every rank; within, no other process trains in its run.
 
     Args:
         root: where runs go.
-        name: of the run, for ranks that were started anew and go on from what they have saved.
         wanted: by --ckpt_path: last or best of the newest run under `root`, or a file; None for a new run.
         writes: whether the run's folder will be written to.
 
@@ -101,20 +101,23 @@ def to_continue(root: Path, name: str, wanted: str | None, *, writes: bool = Tru
 
         def find() -> str:
             nonlocal saved
-            path = interrupted_run(root, name) or _path_of(root, wanted)
+            path = _path_of(root, wanted)
             if path is None:
                 return ""
             if writes and (run := _run_of(path)) is not None:
                 stack.enter_context(held(run))  # before reading, so that nobody writes another in the meantime
             saved = _whole(path)
+            check_can_go_on(saved.path, saved.content)
             return str(saved.path)
 
-        path = found_by_main("checkpoint", find)
+        path = found_by_main(find)
         yield saved or (Saved(Path(path), read_checkpoint(path)) if path else None)
 
 
 def _path_of(root: Path, wanted: str | None) -> Path | None:
-    """What --ckpt_path means."""
+    """What --ckpt_path means; for a job or launch that was started anew, what it has saved itself."""
+    if interrupted := interrupted_run(root):
+        return interrupted
     if wanted in ("last", "best"):
         return newest_checkpoint(root, f"{wanted}.ckpt")
     return Path(wanted) if wanted else None
@@ -192,7 +195,7 @@ def with_config_to_continue(arguments: Sequence[str]) -> Sequence[str]:
     if not wanted or "config" in values or any(argument.partition("=")[0] in SHOWN for argument in arguments):
         return arguments
     root = Path(values.get("trainer.default_root_dir") or ROOT)
-    path = Path(found_by_main("configuration", lambda: str(_path_of(root, wanted))))
+    path = Path(found_by_main(lambda: str(_path_of(root, wanted))))
     config = path.parent.parent / "config.yaml"
     return ["--config", str(config), *arguments, f"--ckpt_path={path}"] if config.is_file() else arguments
 

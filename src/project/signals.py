@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from project.agreement import agreed
 
@@ -25,8 +25,8 @@ GRACE_SECONDS = 10.0
 """How long a rank that was told to stop may go on without finishing a micro-batch: it waits for one that hangs."""
 
 
-SAID = "stopped"
-"""Name of an empty file beside the main rank's error file, if a launcher has named one: it said where it stopped."""
+ENDED = "ended"
+"""Name of a file beside the main rank's error file, if a launcher has named one, that holds the code it ended with."""
 
 
 class Stopped(BaseException):
@@ -38,20 +38,25 @@ class Stopped(BaseException):
 
 
 def say_stopped(received: signal.Signals, last: Path | None = None, step: int = 0) -> int:
-    """Print, on the main rank, where a signal ended the run, and let the launcher know; returns the exit code.
+    """Print, on the main rank, where a signal ended the run; returns the exit code.
 
     Args:
         last: the checkpoint to go on from, if there is one.
         step: optimizer steps that it holds.
     """
     if "TORCHELASTIC_RUN_ID" not in os.environ or os.environ["RANK"] == "0":
-        where = "before the first optimizer step: there is nothing to continue"
+        where = "before the first optimizer step: it leaves nothing to continue"
         if last is not None:
             where = f"after {step} optimizer steps; go on with --ckpt_path {last}"
         print(f"stopped by {received.name} {where}")
-        if file := os.environ.get("TORCHELASTIC_ERROR_FILE"):
-            Path(file).with_name(SAID).touch()
     return EXIT_CODES[received]
+
+
+def tell_launcher(code: int) -> None:
+    """Leave word, as a launcher's main rank, that training has come to its own end, finished or stopped."""
+    file = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if file and os.environ["RANK"] == "0":
+        Path(file).with_name(ENDED).write_text(str(code), encoding="utf-8")
 
 
 class Listener:
@@ -59,6 +64,9 @@ class Listener:
 
     So a run that has not begun ends right away, and one that trains chooses its moment; further signals change nothing.
     """
+
+    has_heard: ClassVar[bool] = False
+    """Whether one of this process has heard a signal."""
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
@@ -119,12 +127,12 @@ class Listener:
         """A micro-batch is done."""
         self._num_beats += 1
 
-    def stops_after(self, step: int, *, has_arrived: bool = True) -> bool:
+    def stops_after(self, step: int, *, arrived: bool = True) -> bool:
         """Whether the run ends here, after optimizer step `step`; see `agreed`."""
         if self._store is None:
             return self.received is not None
         word = None if self.received is None else self.received.name
-        name = agreed(self._store, "stop", step, word, has_arrived=has_arrived)
+        name = agreed(self._store, "stop", step, word, arrived=arrived)
         if name is None:
             return False
         self.received = signal.Signals[name]
@@ -149,6 +157,7 @@ class Listener:
             if number == signal.SIGTERM:
                 os._exit(EXIT_CODES[signal.SIGTERM])
             return
+        Listener.has_heard = True
         if self.received is None:
             self.received = signal.Signals(number)
             if not self._waits:

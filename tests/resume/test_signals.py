@@ -101,7 +101,7 @@ def interrupted(*_: Any, **__: Any) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-EARLY = "stopped by {} before the first optimizer step: there is nothing to continue\n"
+EARLY = "stopped by {} before the first optimizer step: it leaves nothing to continue\n"
 
 
 @pytest.mark.parametrize("twin", TWINS)

@@ -44,8 +44,8 @@ class BestAndLast:
             check_writable(folder)
         self._saved_at_seconds = time.perf_counter()
 
-    def trained(self, *, has_arrived: bool) -> None:
-        """Save, after an optimizer step that no validation follows, if it is time; `has_arrived` as for `agreed`."""
+    def trained(self, *, arrived: bool) -> None:
+        """Save, after an optimizer step that no validation follows, if it is time; `arrived` as for `agreed`."""
         every_n_steps, every_minutes = self.config.save_every_n_steps, self.config.save_every_minutes
         is_due = every_n_steps is not None and self.training.step % every_n_steps == 0
         if every_minutes is not None:
@@ -53,7 +53,7 @@ class BestAndLast:
             if (store := self.training.world.store) is not None:  # clocks differ between ranks: the main one's decides
                 word = "late" if is_late and self.training.world.is_main else None
                 key = f"save after {self.saved_at_step}"
-                is_late = agreed(store, key, self.training.step, word, has_arrived=has_arrived) is not None
+                is_late = agreed(store, key, self.training.step, word, arrived=arrived) is not None
             is_due |= is_late
         if is_due:
             self._save(self.last)

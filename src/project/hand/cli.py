@@ -63,7 +63,7 @@ def _fit(command: str, arguments: Sequence[str]) -> int:
     with (
         ranks(settings) as world,
         listener.listening(),
-        to_continue(settings.root, settings.name, wanted, writes=writes) as resumed,
+        to_continue(settings.root, wanted, writes=writes) as resumed,
     ):
         if resumed is not None and resumed.run is not None and world.is_main:
             for line in changed_settings(resumed, settings.yaml):

@@ -66,8 +66,8 @@ class World:
 
     def meet(self) -> None:
         """Wait for the other ranks."""
-        if self.size > 1:
-            dist.barrier()
+        if self.size > 1:  # nccl warns where it has to guess the device
+            dist.barrier(device_ids=[torch.cuda.current_device()] if dist.get_backend() == "nccl" else None)
 
     def share_buffers(self, network: nn.Module) -> None:
         """Give every rank the main process's buffers, as DistributedDataParallel does before each of its forwards."""
@@ -100,7 +100,7 @@ VARIABLES = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
 def process_group(world: World, device: torch.device, timeout_seconds: float) -> Iterator[None]:
     """The ranks' process group, destroyed at the end; nothing for a process that is alone, or has one already.
 
-    By then nothing may hold a model that was built within.
+    By then nothing may hold a DistributedDataParallel that was built within.
     """
     if world.size == 1 or dist.is_initialized():
         yield

@@ -177,12 +177,12 @@ def run_epochs(
                     is_logged=run.logs(run.step),
                     log_every_n_steps=run.log_every_n_steps,
                 )
-                if listener.stops_after(run.step, has_arrived=arrived):
+                if listener.stops_after(run.step, arrived=arrived):
                     stop(validation_due=is_validated)
             if is_validated:
                 found = validated()
             elif checkpoints is not None and plan.closes_window(micro_batch):
-                checkpoints.trained(has_arrived=arrived)
+                checkpoints.trained(arrived=arrived)
             if (early_stopping.stopped or finished(run)) and not plan.closes_epoch(micro_batch):
                 return found
         is_watched = (epoch + 1) % (plan.check_val_every_n_epoch or 1) == 0 and recipe.lr_monitor in run.metrics

@@ -26,7 +26,7 @@ from project.report import (
     training_line,
     worst_of,
 )
-from project.runs import FINISHED, mark_finished, summary
+from project.runs import FINISHED, mark_finished, mark_launched, summary
 from project.task.batch import Batch
 
 
@@ -139,6 +139,7 @@ class RunFolder(Callback):
         """Save what describes the run."""
         assert isinstance(pl_module, LitClassifier)
         if trainer.is_global_zero:
+            mark_launched(self.run)
             (self.run / "config.yaml").write_text(self.config, encoding="utf-8")
             pl_module.vocabulary.tokenizer.save(self.run / "tokenizer.json")
             (self.run / FINISHED).unlink(missing_ok=True)

@@ -49,8 +49,8 @@ class BestAndLast(CheckpointCallback):
             check_writable(self.last.parent)
         self._saved_at_seconds = time.perf_counter()
 
-    def on_window_end(self, trainer: L.Trainer, *, has_arrived: bool) -> None:
-        """Save, after an optimizer step that no validation follows, if it is time; `has_arrived` as for `agreed`.
+    def on_window_end(self, trainer: L.Trainer, *, arrived: bool) -> None:
+        """Save, after an optimizer step that no validation follows, if it is time; `arrived` as for `agreed`.
 
         The LightningModule calls this once it has logged the step: Lightning's on_train_batch_end comes before that.
         """
@@ -61,7 +61,7 @@ class BestAndLast(CheckpointCallback):
             if trainer.world_size > 1:  # clocks differ between ranks: the main one's decides
                 word = "late" if is_late and trainer.is_global_zero else None
                 key, store = f"save after {self.saved_at_step}", _get_default_store()
-                is_late = agreed(store, key, trainer.global_step, word, has_arrived=has_arrived) is not None
+                is_late = agreed(store, key, trainer.global_step, word, arrived=arrived) is not None
             is_due |= is_late
         if is_due:
             self._save(trainer, self.last)

@@ -38,7 +38,7 @@ from project.lit.strategies import build_strategy
 from project.lit.trace import TraceCallback
 from project.predictions import refuse_standard_input, write_predictions
 from project.report import finished_line, print_evaluation, terminal
-from project.runs import ROOT, held, mark_launched, new_run
+from project.runs import ROOT, held, new_run
 from project.saved import (
     Saved,
     changed_settings,
@@ -129,7 +129,7 @@ class Cli(LightningCLI):
         if self.only_launches:
             return
         if self.command == "fit":
-            found = to_continue(self.root, self.config.name, self.ckpt_path, writes=not trainer.fast_dev_run)
+            found = to_continue(self.root, self.ckpt_path, writes=not trainer.fast_dev_run)
             self.resumed = self.closing.enter_context(found)
         super().instantiate_classes()
 
@@ -189,8 +189,6 @@ class Cli(LightningCLI):
             self.closing.enter_context(held(self.run))
         else:
             self.run = self.root / config.name / "of_the_main_process"
-        if is_main():
-            mark_launched(self.run)
         logger = config.trainer.logger
         if logger in (None, True):
             folder, name, version = self.run.parent.parent, self.run.parent.name, self.run.name

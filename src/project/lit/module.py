@@ -240,13 +240,13 @@ class LitClassifier(Resumable):
             is_logged=is_logged,
             log_every_n_steps=self.trainer.log_every_n_steps,  # type: ignore[attr-defined]
         )
-        if self.listener.stops_after(self.global_step, has_arrived=arrived):
+        if self.listener.stops_after(self.global_step, arrived=arrived):
             self.stop()
         if self.validation_due:
             self.watch.check()
         else:
             for callback in self.checkpoints:
-                callback.on_window_end(self.trainer, has_arrived=arrived)
+                callback.on_window_end(self.trainer, arrived=arrived)
 
     @property
     def checkpoints(self) -> list[BestAndLast]:

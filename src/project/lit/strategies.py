@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import sys
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -36,7 +37,13 @@ def join(device: torch.device, timeout: timedelta | None) -> None:
     if is_rank() and not torch.distributed.is_initialized():
         assert timeout is not None
         join_ranks("nccl" if device.type == "cuda" else "gloo", timeout)
-        atexit.register(leave_ranks)
+        atexit.register(_leave)
+
+
+def _leave() -> None:
+    """Part at the process's end, but not after an exception: its traceback holds the model."""
+    if not hasattr(sys, "last_value"):
+        leave_ranks()
 
 
 class Ddp(DDPStrategy):

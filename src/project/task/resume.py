@@ -133,6 +133,18 @@ def settings_of(optimizer: Optimizer, *, is_scheduled: bool) -> list[dict[str, A
     return [{key: value for key, value in group.items() if key not in moved} for group in optimizer.param_groups]
 
 
+def check_can_go_on(path: str | Path, content: Mapping[str, Any]) -> None:
+    """Tell a checkpoint of a run from one that holds weights alone.
+
+    Raises:
+        UserError: for the latter.
+    """
+    if not {"progress", "best", "ranks", "fingerprints"} <= content.keys():
+        raise UserError(
+            f"{path}: holds weights but not what continuing a run takes; start from it with model.init_from"
+        )
+
+
 def check_same_run(path: str | Path, content: Mapping[str, Any], data: Data, network: Mapping[str, Any]) -> None:
     """Hold what must not change in the middle of a run against the checkpoint.
 
@@ -145,10 +157,6 @@ def check_same_run(path: str | Path, content: Mapping[str, Any], data: Data, net
     Raises:
         UserError: one line that names every difference.
     """
-    if "ranks" not in content or "fingerprints" not in content:
-        raise UserError(
-            f"{path}: holds weights but not what continuing a run takes; start from it with model.init_from"
-        )
     theirs, mine = content["classifier"], data.vocabulary
     differing = []
     for split, key in (("train", "data.train_file"), ("val", "data.val_file")):
