@@ -21,6 +21,9 @@ from tiny_corpus import Corpus, write_corpus
 
 ROOT = Path(__file__).parents[2]
 TWINS = {"hand": ["hand"], "lit": ["fit"]}
+FORKED = "--trainer.strategy=ddp_fork"
+"""For where it does not matter how ranks are started: these do not import everything anew."""
+
 
 DYING = """\
 import os, signal, time, torch
@@ -151,9 +154,15 @@ def test_nothing_holds_the_model_when_ranks_part(
 def test_a_network_with_buffers_is_equal_too(corpus: Corpus, tmp_path: Path) -> None:
     """Each rank's batch norm sees its own rows; validation takes rank 0's statistics, in both twins."""
     (tmp_path / "normed.py").write_text(NORMED)
-    more = ["--allow=normed", "--model.network=normed.Normed", "--data.drop_last=true", "--early_stopping.patience=0"]
+    more = [
+        FORKED,
+        "--allow=normed",
+        "--model.network=normed.Normed",
+        "--data.drop_last=true",
+        "--early_stopping.patience=0",
+    ]
     for command in TWINS.values():
-        ended = run(command, corpus, tmp_path, "--data.batch_size=4", *more, path=(tmp_path,))
+        ended = run(command, corpus, tmp_path, *more, path=(tmp_path,))
         assert ended.returncode == 0, ended.stderr
     hand, lit = (tmp_path / command[0] / "version_0" for command in TWINS.values())
     assert compare_paths(hand, lit, EXACT, alike=True).is_equal
@@ -162,7 +171,7 @@ def test_a_network_with_buffers_is_equal_too(corpus: Corpus, tmp_path: Path) -> 
 
 
 def test_dropout_differs_between_ranks_and_examples_are_shared_out(corpus: Corpus, tmp_path: Path) -> None:
-    assert run(["hand"], corpus, tmp_path, "--data.batch_size=3", "--trainer.max_epochs=1").returncode == 0
+    assert run(["hand"], corpus, tmp_path, FORKED, "--data.batch_size=3", "--trainer.max_epochs=1").returncode == 0
     first, second = (
         [json.loads(line) for line in (tmp_path / "hand" / "version_0" / name).read_text().splitlines()[1:]]
         for name in ("trace.jsonl", "trace.rank1.jsonl")
@@ -201,7 +210,7 @@ def test_the_number_of_ranks_changes_nothing_but_rounding(corpus: Corpus, tmp_pa
     """
     runs: dict[str, dict[str, Tensor]] = {}
     for num_ranks in (1, 2, 3, 4):
-        more = [f"--trainer.devices={num_ranks}", f"--data.batch_size={12 // num_ranks}", *NO_DROPOUT]
+        more = [FORKED, f"--trainer.devices={num_ranks}", f"--data.batch_size={12 // num_ranks}", *NO_DROPOUT]
         ended = run(["hand"], corpus, tmp_path / str(num_ranks), *more)
         assert ended.returncode == 0, ended.stderr
         runs[str(num_ranks)] = weights(tmp_path / str(num_ranks))
@@ -218,7 +227,7 @@ def test_the_number_of_ranks_changes_nothing_but_rounding(corpus: Corpus, tmp_pa
         assert source.count(right) == 1
         source = source.replace(right, mistaken)
     loop.write_text(source)
-    more = ["--trainer.devices=4", "--data.batch_size=3", *NO_DROPOUT]
+    more = [FORKED, "--trainer.devices=4", "--data.batch_size=3", *NO_DROPOUT]
     assert run(["hand"], corpus, tmp_path / "wrong", *more, path=(tree,)).returncode == 0
     wrong = weights(tmp_path / "wrong")
     bound = 10 * 12 * torch.finfo(torch.float32).eps
@@ -280,7 +289,7 @@ def test_fewer_rows_than_ranks_train_and_validate_alike(corpus: Corpus, tmp_path
     """Three ranks and two rows: a rank without any row only keeps the others company."""
     few = tmp_path / "few.jsonl"
     few.write_text('{"text": "a cat a cat", "label": "animal"}\n{"text": "red or red", "label": "colour"}\n')
-    more = ["--data.batch_size=1", "--trainer.devices=3", f"--data.train_file={few}", f"--data.val_file={few}"]
+    more = [FORKED, "--data.batch_size=1", "--trainer.devices=3", f"--data.train_file={few}", f"--data.val_file={few}"]
     for command in TWINS.values():
         ended = run(command, corpus, tmp_path, *more)
         assert ended.returncode == 0, ended.stderr
@@ -290,13 +299,13 @@ def test_fewer_rows_than_ranks_train_and_validate_alike(corpus: Corpus, tmp_path
 
 def test_evaluations_give_the_same_in_any_number_of_processes(corpus: Corpus, tmp_path: Path) -> None:
     """val/* as two ranks logged them in training, and the figures and predictions of one process and of three."""
-    assert run(["hand"], corpus, tmp_path, "--data.batch_size=3", "--trainer.max_epochs=1").returncode == 0
+    assert run(["hand"], corpus, tmp_path, FORKED, "--data.batch_size=3", "--trainer.max_epochs=1").returncode == 0
     trace = (tmp_path / "hand" / "version_0" / "trace.jsonl").read_text().splitlines()
     logged = next(r["stages"]["evaluation"] for r in map(json.loads, trace[1:]) if r["kind"] == "evaluation")
     path = tmp_path / "hand" / "version_0" / "checkpoints" / "last.ckpt"
     predictions = set()
     for twin, devices in (([], "3"), (["hand"], "3"), ([], "1")):
-        given = [f"--ckpt_path={path}", f"--trainer.devices={devices}", "--data.batch_size=4"]
+        given = [FORKED, f"--ckpt_path={path}", f"--trainer.devices={devices}", "--data.batch_size=4"]
         found = project([*twin, "validate", *given], corpus).stdout
         for name, title in (("val/accuracy", "accuracy"), ("val/macro_f1", "macro-F1"), ("val/loss", "loss")):
             assert found.count(f"{title} {float.fromhex(logged[name]):.4f}") == 1
