@@ -105,7 +105,7 @@ def launch(num_local: int, command: Sequence[str], strategy: str) -> int:
         strategy: `trainer.strategy`, which says how.
     """
     for name in list(logging.root.manager.loggerDict):
-        if name.startswith("torch.distributed.elastic"):
+        if name.startswith(("torch.distributed.elastic", "torch.multiprocessing")):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # `report_first` says it in fewer words
     Listener.here().check()  # a signal whose exception an import has swallowed
     os.environ[COMMAND] = shlex.join(sys.argv[1:])

@@ -154,13 +154,8 @@ def test_nothing_holds_the_model_when_ranks_part(
 def test_a_network_with_buffers_is_equal_too(corpus: Corpus, tmp_path: Path) -> None:
     """Each rank's batch norm sees its own rows; validation takes rank 0's statistics, in both twins."""
     (tmp_path / "normed.py").write_text(NORMED)
-    more = [
-        FORKED,
-        "--allow=normed",
-        "--model.network=normed.Normed",
-        "--data.drop_last=true",
-        "--early_stopping.patience=0",
-    ]
+    more = ["--allow=normed", "--model.network=normed.Normed", "--data.drop_last=true", "--early_stopping.patience=0"]
+    more += [FORKED, "--data.batch_size=4"]
     for command in TWINS.values():
         ended = run(command, corpus, tmp_path, *more, path=(tmp_path,))
         assert ended.returncode == 0, ended.stderr
@@ -277,8 +272,8 @@ def test_a_failing_rank_ends_the_run_and_its_error_comes_last(
 def test_what_the_user_can_mend_is_said_once(corpus: Corpus, tmp_path: Path) -> None:
     broken = tmp_path / "broken.jsonl"
     broken.write_text('{"text": "a", "label": "animal"}\n{"text": "b"}\n')
-    for command in TWINS.values():
-        ended = run(command, corpus, tmp_path / "runs", f"--data.train_file={broken}")
+    for command, start in (("hand", FORKED), ("fit", FORKED), ("fit", "--trainer.strategy=ddp")):
+        ended = run([command], corpus, tmp_path / "runs", start, f"--data.train_file={broken}")
         assert ended.returncode == 2
         assert ended.stderr.startswith(f"error: {broken}:2:")
         assert ended.stderr.count("error:") == 1
