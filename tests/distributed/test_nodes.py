@@ -51,6 +51,7 @@ def on_two_nodes(command: str, corpus: Corpus, folder: Path) -> list[subprocess.
     return ended
 
 
+@pytest.mark.long
 def test_two_nodes_train_as_two_processes_of_one_machine_do(corpus: Corpus, tmp_path: Path) -> None:
     for command in ("hand", "fit"):
         ended = on_two_nodes(command, corpus, tmp_path / "nodes")

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +95,20 @@ def last(corpus: Corpus, name: str) -> dict[str, Any]:
     return found
 
 
+Whole = Callable[[str], dict[str, Any]]
+
+
 @pytest.fixture(scope="module")
-def whole(corpus: Corpus) -> dict[str, dict[str, Any]]:
-    """The runs that were not interrupted, by strategy."""
-    for strategy in ("ddp", "fsdp2"):
+def whole(corpus: Corpus) -> Whole:
+    """The run that was not interrupted, of a strategy."""
+
+    @cache
+    def trained(strategy: str) -> dict[str, Any]:
         ended = run(command("hand", corpus, f"whole_{strategy}", f"--trainer.strategy={strategy}"), corpus)
         assert ended.returncode == 0, ended.stderr
-    return {strategy: last(corpus, f"whole_{strategy}") for strategy in ("ddp", "fsdp2")}
+        return last(corpus, f"whole_{strategy}")
+
+    return trained
 
 
 @pytest.mark.parametrize(
@@ -108,7 +117,7 @@ def whole(corpus: Corpus) -> dict[str, dict[str, Any]]:
         ("ddp", "hand", "fit", "1 3 SIGTERM", 143),
         pytest.param("ddp", "fit", "hand", "0 6 SIGUSR1", 138, marks=pytest.mark.long),
         pytest.param("fsdp2", "hand", "fit", "0 4 SIGINT", 130, marks=pytest.mark.long),
-        ("fsdp2", "fit", "hand", "1 9 SIGTERM", 143),
+        pytest.param("fsdp2", "fit", "hand", "1 9 SIGTERM", 143, marks=pytest.mark.long),
     ],
 )
 def test_one_rank_is_told_to_stop_and_the_other_twin_goes_on(
@@ -118,7 +127,7 @@ def test_one_rank_is_told_to_stop_and_the_other_twin_goes_on(
     interrupt: str,
     code: int,
     corpus: Corpus,
-    whole: dict[str, dict[str, Any]],
+    whole: Whole,
 ) -> None:
     name = f"stopped_{strategy}_{first}"
     option = f"--trainer.strategy={strategy}"
@@ -127,15 +136,16 @@ def test_one_rank_is_told_to_stop_and_the_other_twin_goes_on(
     assert ended.stdout.count(f"stopped by {interrupt.split()[2]} after") == 1
     assert ended.stderr == ""
     stopped = last(corpus, name)
-    assert 0 < stopped["progress"]["step"] < whole[strategy]["progress"]["step"]
+    assert 0 < stopped["progress"]["step"] < whole(strategy)["progress"]["step"]
     assert len(stopped["ranks"]) == 2
     path = corpus.folder / "runs" / name / "version_0" / "checkpoints" / "last.ckpt"
     goes_on = run(command(second, corpus, name, option, f"--ckpt_path={path}"), corpus)
     assert goes_on.returncode == 0, goes_on.stderr
-    assert first_difference(last(corpus, name), whole[strategy]) is None
+    assert first_difference(last(corpus, name), whole(strategy)) is None
 
 
-def test_the_launcher_passes_a_signal_on_and_waits(corpus: Corpus, whole: dict[str, dict[str, Any]]) -> None:
+@pytest.mark.long
+def test_the_launcher_passes_a_signal_on_and_waits(corpus: Corpus, whole: Whole) -> None:
     mark = corpus.folder / "mark"
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "INTERRUPT": "1 3 wait", "MARK": str(mark)}
     with subprocess.Popen(
@@ -148,19 +158,17 @@ def test_the_launcher_passes_a_signal_on_and_waits(corpus: Corpus, whole: dict[s
         out, err = launcher.communicate(timeout=60)
     assert launcher.returncode == 143, err
     assert "stopped by SIGTERM after" in out
-    assert 0 < last(corpus, "passed_on")["progress"]["step"] < whole["ddp"]["progress"]["step"]
+    assert 0 < last(corpus, "passed_on")["progress"]["step"] < whole("ddp")["progress"]["step"]
 
 
-@pytest.mark.parametrize("twin", [pytest.param("hand", marks=pytest.mark.long), "fit"])
-def test_torchrun_starts_failed_ranks_anew_and_they_go_on(
-    twin: str, corpus: Corpus, whole: dict[str, dict[str, Any]]
-) -> None:
+@pytest.mark.parametrize("twin", ["hand", pytest.param("fit", marks=pytest.mark.long)])
+def test_torchrun_starts_failed_ranks_anew_and_they_go_on(twin: str, corpus: Corpus, whole: Whole) -> None:
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1")
     ended = run(command(twin, corpus, f"restarted_{twin}", launcher=launcher), corpus, "1 6 raise")
     assert ended.returncode == 0, ended.stderr
     assert "interrupted" in ended.stderr
     assert [path.name for path in (corpus.folder / "runs" / f"restarted_{twin}").iterdir()] == ["version_0"]
-    assert first_difference(last(corpus, f"restarted_{twin}"), whole["ddp"]) is None
+    assert first_difference(last(corpus, f"restarted_{twin}"), whole("ddp")) is None
 
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
@@ -170,8 +178,9 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "
 @pytest.mark.parametrize("launcher", [(), TORCHRUN], ids=["own launcher", "torchrun"])
 @pytest.mark.parametrize("twin", ["hand", "fit"])
 def test_ranks_are_refused_as_one_where_another_process_trains(
-    twin: str, launcher: tuple[str, ...], corpus: Corpus, whole: dict[str, dict[str, Any]]
+    twin: str, launcher: tuple[str, ...], corpus: Corpus, whole: Whole
 ) -> None:
+    whole("ddp")
     folder = corpus.folder / "runs" / "whole_ddp" / "version_0"
     going_on = f"--ckpt_path={folder / 'checkpoints' / 'last.ckpt'}"
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
@@ -188,7 +197,7 @@ def test_ranks_are_refused_as_one_where_another_process_trains(
 @pytest.mark.long
 @pytest.mark.parametrize("twin", ["hand", "fit"])
 def test_ranks_go_on_from_what_the_main_one_finds(
-    twin: str, corpus: Corpus, whole: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    twin: str, corpus: Corpus, whole: Whole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     older = corpus.folder / "runs" / f"older_{twin}" / "version_0"
     ended = run(command("hand", corpus, f"older_{twin}", "--trainer.max_steps=2"), corpus)
@@ -207,4 +216,4 @@ def test_ranks_go_on_from_what_the_main_one_finds(
     assert ended.returncode == 0, ended.stderr
     found = last(corpus, f"newer_{twin}")
     found["classifier"]["network"]["class_path"] = "interrupting.Interrupted"
-    assert first_difference(found, whole["ddp"]) is None
+    assert first_difference(found, whole("ddp")) is None

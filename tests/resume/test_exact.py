@@ -41,7 +41,13 @@ CELLS = {
 """Every cell is tried at each of its steps, in each twin; which twin wrote the checkpoint alternates."""
 
 
-@pytest.mark.parametrize("options", CELLS.values(), ids=CELLS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(options, id=name, marks=[pytest.mark.long] * (name == "ReduceLROnPlateau"))
+        for name, options in CELLS.items()
+    ],
+)
 def test_stopped_at_every_step(options: list[str], tmp_path: Path) -> None:
     corpus = write_corpus(tmp_path)
     whole = {twin: train(twin, corpus, f"whole-{twin}", *EACH_STEP, *options) for twin in TWINS}
