@@ -114,7 +114,8 @@ def whole(corpus: Corpus) -> Whole:
 @pytest.mark.parametrize(
     ("strategy", "first", "second", "interrupt", "code"),
     [
-        ("ddp", "hand", "fit", "1 3 SIGTERM", 143),
+        ("ddp_fork", "hand", "fit", "1 3 SIGTERM", 143),
+        pytest.param("ddp", "hand", "fit", "1 3 SIGTERM", 143, marks=pytest.mark.long),
         pytest.param("ddp", "fit", "hand", "0 6 SIGUSR1", 138, marks=pytest.mark.long),
         pytest.param("fsdp2", "hand", "fit", "0 4 SIGINT", 130, marks=pytest.mark.long),
         pytest.param("fsdp2", "fit", "hand", "1 9 SIGTERM", 143, marks=pytest.mark.long),
@@ -161,7 +162,8 @@ def test_the_launcher_passes_a_signal_on_and_waits(corpus: Corpus, whole: Whole)
     assert 0 < last(corpus, "passed_on")["progress"]["step"] < whole("ddp")["progress"]["step"]
 
 
-@pytest.mark.parametrize("twin", ["hand", pytest.param("fit", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("twin", ["hand", "fit"])
 def test_torchrun_starts_failed_ranks_anew_and_they_go_on(twin: str, corpus: Corpus, whole: Whole) -> None:
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1")
     ended = run(command(twin, corpus, f"restarted_{twin}", launcher=launcher), corpus, "1 6 raise")

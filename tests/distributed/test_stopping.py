@@ -124,7 +124,8 @@ def test_a_save_on_a_signal_that_fails_is_said_last_and_is_no_success(twin: str,
     assert "stopped by" not in out
 
 
-@pytest.mark.parametrize("twin", ["hand", pytest.param("fit", marks=LONG)])
+@LONG
+@pytest.mark.parametrize("twin", ["hand", "fit"])
 def test_all_ranks_save_after_the_same_step_when_the_clock_says_so(twin: str, corpus: Corpus) -> None:
     """It always does here: word is left after each first step since a save, and the next one is saved."""
     saved = []
