@@ -104,6 +104,7 @@ def test_the_ranks_are_told_the_names(corpus: Corpus, elsewhere: Path, monkeypat
     assert as_options() == ["--allow=stranger"]
 
 
+@pytest.mark.long
 def test_compare_hands_the_names_on_to_both_twins(
     corpus: Corpus, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
