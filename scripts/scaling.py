@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -33,13 +34,13 @@ def rows_per_second(command: str, num_ranks: int, folder: Path, more: list[str])
         f"--trainer.default_root_dir={folder}",
         *more,
     ]
-    subprocess.run(
-        [sys.executable, "-m", "project", command, *options],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        check=True,
-    )
+    return speed_of(["-m", "project", command, *options], folder)
+
+
+def speed_of(arguments: Sequence[str], folder: Path) -> float:
+    """Rows per second of a training run: of Python with these arguments, which leaves its run below `folder`."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, *arguments], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
     newest = max(folder.rglob("finished.json"), key=lambda path: path.stat().st_mtime_ns)
     return float(json.loads(newest.read_text(encoding="utf-8"))["train_rows_per_second"])
 

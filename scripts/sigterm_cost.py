@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -22,8 +19,8 @@ from statistics import median
 from lightning.pytorch.loops.training_epoch_loop import _TrainingEpochLoop
 
 from project.lit.cli import main as lightning_twin
+from scaling import ROOT, speed_of
 
-ROOT = Path(__file__).parents[1]
 OPTIONS = [
     f"--config={ROOT / 'configs' / 'default.yaml'}",
     f"--config={ROOT / 'configs' / 'ddp.yaml'}",
@@ -45,15 +42,7 @@ def rows_per_second(kind: str, folder: Path, more: list[str]) -> float:
     launcher = ["torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d"]
     launcher += ["--rdzv-endpoint", "localhost:0", "--local-addr", "localhost"]
     own = ["--rank", kind, f"--trainer.default_root_dir={folder}"]
-    subprocess.run(
-        [sys.executable, "-m", *launcher, __file__, *own, *OPTIONS, *more],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        check=True,
-    )
-    newest = max(folder.rglob("finished.json"), key=lambda path: path.stat().st_mtime_ns)
-    return float(json.loads(newest.read_text(encoding="utf-8"))["train_rows_per_second"])
+    return speed_of(["-m", *launcher, __file__, *own, *OPTIONS, *more], folder)
 
 
 def main() -> int:
