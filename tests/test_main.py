@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from project.__main__ import COMMANDS, main
+from project.__main__ import COMMANDS, is_training, main
 from project.errors import UserError
 
 
@@ -133,3 +133,20 @@ def test_help_names_our_networks_and_not_every_module(command: str, capsys: pyte
     assert "project.task.network.TextCNN" in shown
     assert "torch.nn.Identity" not in shown
     assert ("--trainer.callbacks" in shown) == (command == "fit")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "trains"),
+    [
+        (["fit"], True),
+        (["hand"], True),
+        (["hand", "--name", "test"], True),
+        (["hand", "fit", "--name", "test"], True),
+        (["hand", "test"], False),
+        (["hand", "predict"], False),
+        (["test"], False),
+    ],
+)
+def test_commands_that_train_are_told_from_the_others(arguments: list[str], trains: bool) -> None:
+    """By their first words: a run may be named as a command is."""
+    assert is_training(arguments[0], arguments[1:]) == trains

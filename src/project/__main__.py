@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"error: {command}: no such command{hint}", file=sys.stderr)
         return 2
     module_name, leading, _ = COMMANDS[command]
-    trains = command == "fit" or (command == "hand" and not {"validate", "test", "predict"} & set(rest[:3]))
+    trains = is_training(command, rest)
     try:
         with Listener().listening() if trains else nullcontext():  # from here on: imports alone take seconds
             code = int(importlib.import_module(module_name).main(*leading, rest))
@@ -76,6 +76,11 @@ def main(arguments: Sequence[str]) -> int:
         if _is_told(error):
             return 1
         raise
+
+
+def is_training(command: str, rest: Sequence[str]) -> bool:
+    """Whether the command trains, by the words that it begins with: `hand` does so without a word of its own, too."""
+    return command == "fit" or (command == "hand" and rest[:1] not in (["validate"], ["test"], ["predict"]))
 
 
 def _is_told(error: Exception) -> bool:
