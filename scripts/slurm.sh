@@ -5,7 +5,7 @@
 #     sbatch --nodes 2 --export ALL,COMMAND=hand,RANKS=2 scripts/slurm.sh --config …      # by hand; two processes each
 #
 # A job that Slurm starts anew goes on from the last.ckpt of its own run (docs/nodes.md). The signal comes 120 seconds
-# before the end; the ranks have 100 of these to finish a step or a validation, and to save.
+# before the end; the ranks have 100 of these to finish a step, and to save.
 #
 #SBATCH --job-name=twinloop
 #SBATCH --ntasks-per-node=1

@@ -32,8 +32,14 @@ def agreed(store: Store, key: str, step: int, word: str | None, *, arrived: bool
         store.compare_set(key, "", f"{step} {word}")
     if not arrived or not store.check([key]):
         return None
+    left_after, said = word_under(store, key)
+    return said if left_after < step else None
+
+
+def word_under(store: Store, key: str) -> tuple[int, str]:
+    """The word that was left under `key`, behind the step after which it was."""
     left_after, _, said = store.get(key).decode().partition(" ")
-    return said if int(left_after) < step else None
+    return int(left_after), said
 
 
 def has_arrived(step: int, device: torch.device, *, is_alone: bool, is_logged: bool, log_every_n_steps: int) -> bool:

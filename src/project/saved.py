@@ -201,11 +201,15 @@ def with_config_to_continue(arguments: Sequence[str]) -> Sequence[str]:
 
 
 def newest_best(root: Path) -> Path:
-    """The best checkpoint of the newest finished run under `root`; says which on standard error.
+    """The best checkpoint of the newest finished run under `root`, the same in every rank; standard error says which.
 
     Raises:
         UserError: where there is none.
     """
-    path = best_checkpoint(root)
-    print(f"checkpoint: {path}", file=sys.stderr)
-    return path
+
+    def find() -> str:
+        path = str(best_checkpoint(root))
+        print(f"checkpoint: {path}", file=sys.stderr)
+        return path
+
+    return Path(found_by_main(find))

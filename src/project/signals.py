@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from project.agreement import agreed
+from project.agreement import agreed, word_under
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
@@ -22,8 +22,10 @@ EXIT_CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 138}
 """128 and the signal's number, as shells report it."""
 
 GRACE_SECONDS = 10.0
-"""How long a rank that was told to stop may go on without finishing a micro-batch: it waits for one that hangs."""
+"""How long a rank that was told to stop may go on while nothing moves: it waits for one that hangs."""
 
+STOP, MOVES = "stop", "moves"
+"""Keys of the ranks' store: the word to stop, and a count that grows while a rank saves, for which others wait."""
 
 ENDED = "ended"
 """Name of a file beside the main rank's error file, if a launcher has named one, that holds the code it ended with."""
@@ -76,7 +78,8 @@ class Listener:
         """Optimizer steps that it holds."""
         self._listens = self._waits = False
         self._store: Store | None = None
-        self._watchdog: threading.Timer | None = None
+        self._watches = threading.Event()
+        """Set when the watch is over."""
         self._num_beats = 0
         self._process = os.getpid()
 
@@ -98,7 +101,7 @@ class Listener:
             yield
         finally:
             self._listens = False
-            self._stop_watching()
+            self._watches.set()
             for number, handler in before.items():
                 signal.signal(number, handler)
 
@@ -132,11 +135,27 @@ class Listener:
         if self._store is None:
             return self.received is not None
         word = None if self.received is None else self.received.name
-        name = agreed(self._store, "stop", step, word, arrived=arrived)
+        return self._stops(agreed(self._store, STOP, step, word, arrived=arrived))
+
+    def is_told(self) -> bool:
+        """Whether this process or another rank has heard a signal; the others are told."""
+        if self._store is not None and self.received is not None:
+            self._store.compare_set(STOP, "", f"0 {self.received.name}")
+        elif self._store is not None and self._store.check([STOP]):
+            return True
+        return self.received is not None
+
+    def stops_together(self, is_told: bool) -> bool:
+        """Whether a validation is left: one rank at least `is_told`, and now all of them know."""
+        if is_told and self._store is not None:
+            return self._stops(word_under(self._store, STOP)[1])
+        return is_told
+
+    def _stops(self, name: str | None) -> bool:
         if name is None:
             return False
         self.received = signal.Signals[name]
-        self._stop_watching()
+        self._watches.set()
         return True
 
     def check(self) -> None:
@@ -144,13 +163,44 @@ class Listener:
         if self.received is not None:
             raise Stopped(self.received)
 
-    def checking(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items; raises `Stopped` between two of them if a signal has come and nobody else has to know."""
-        for item in items:
-            if self.is_alone:
-                self.check()
+    def checking(self, items: Iterable[Item], any_of: Callable[[bool], bool]) -> Iterator[Item]:
+        """The batches of a validation; raises `Stopped` between two of them, in all ranks, if one has heard a signal.
+
+        Several ranks have the first batch done in any case: networks exchange weights and buffers for that one.
+
+        Args:
+            any_of: whether any rank says so; each of them asks once, at its last batch.
+        """
+        is_told = False
+        for number, item in enumerate(items):
+            is_told = (number > 0 or self.is_alone) and self.is_told()
+            if is_told:
+                break
             self.beat()
             yield item
+        if self.stops_together(any_of(is_told)):
+            self.check()
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """Within, this rank writes a file: others, told to stop, may wait for it as long as it takes."""
+        if self._store is None:
+            yield
+            return
+        store, is_saved = self._store, threading.Event()
+
+        def move() -> None:
+            with suppress(RuntimeError):  # the launcher, which keeps the store, is gone
+                while not is_saved.wait(GRACE_SECONDS / 4):
+                    store.add(MOVES, 1)
+
+        moving = threading.Thread(target=move, daemon=True)
+        moving.start()
+        try:
+            yield
+        finally:
+            is_saved.set()
+            moving.join()
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._process:  # a loader's worker, which inherited this: its parent decides
@@ -167,17 +217,22 @@ class Listener:
 
     def _watch(self) -> None:
         """Leave, if nothing moves any more: the launcher stops the ranks in this way, too, when one of them failed."""
-        num_beats = self._num_beats
+        received, store = self.received, self._store
+        assert received is not None
+        assert store is not None
 
-        def look() -> None:
-            if self._num_beats == num_beats and self.received is not None:
-                os._exit(EXIT_CODES[self.received])
-            self._watch()
+        def moved() -> tuple[int, int]:
+            try:
+                return self._num_beats, store.add(MOVES, 0)
+            except RuntimeError:  # the launcher, which keeps the store, is gone
+                return self._num_beats, 0
 
-        self._watchdog = threading.Timer(GRACE_SECONDS, look)
-        self._watchdog.daemon = True
-        self._watchdog.start()
+        def watch() -> None:
+            before = moved()
+            while not self._watches.wait(GRACE_SECONDS):
+                now = moved()
+                if now == before:
+                    os._exit(EXIT_CODES[received])
+                before = now
 
-    def _stop_watching(self) -> None:
-        if self._watchdog is not None:
-            self._watchdog.cancel()
+        threading.Thread(target=watch, daemon=True).start()

@@ -31,13 +31,17 @@ class Interrupted(torch.nn.Module):
         self.bag = torch.nn.EmbeddingBag(num_tokens, 6, padding_idx=0)
         self.dropout = torch.nn.Dropout(0.3)
         self.out = torch.nn.Linear(6, num_classes)
-        self.num_calls = 0
+        self.register_buffer("seen", torch.zeros(()))
+        self.num_calls = {"": 0, "v": 0}
 
     def forward(self, tokens, lengths):
-        self.num_calls += self.training
+        mode = "" if self.training else "v"
+        self.num_calls[mode] += 1
+        if self.training:
+            self.seen += lengths.sum()
         rank, call, how = os.environ.get("INTERRUPT", "- 0 -").split()
         first = os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0"
-        if self.training and first and rank == os.environ.get("RANK") and self.num_calls == int(call):
+        if first and rank == os.environ.get("RANK") and f"{mode}{self.num_calls[mode]}" == call:
             if how == "raise":
                 raise RuntimeError("interrupted")
             if how == "wait":
@@ -119,6 +123,10 @@ def whole(corpus: Corpus) -> Whole:
         pytest.param("ddp", "fit", "hand", "0 6 SIGUSR1", 138, marks=pytest.mark.long),
         pytest.param("fsdp2", "hand", "fit", "0 4 SIGINT", 130, marks=pytest.mark.long),
         pytest.param("fsdp2", "fit", "hand", "1 9 SIGTERM", 143, marks=pytest.mark.long),
+        ("ddp_fork", "fit", "hand", "1 v2 SIGTERM", 143),
+        pytest.param("ddp", "hand", "fit", "0 v2 SIGTERM", 143, marks=pytest.mark.long),
+        pytest.param("fsdp2", "hand", "fit", "1 v2 SIGINT", 130, marks=pytest.mark.long),
+        pytest.param("fsdp2", "fit", "hand", "0 v5 SIGTERM", 143, marks=pytest.mark.long),
     ],
 )
 def test_one_rank_is_told_to_stop_and_the_other_twin_goes_on(
@@ -130,7 +138,7 @@ def test_one_rank_is_told_to_stop_and_the_other_twin_goes_on(
     corpus: Corpus,
     whole: Whole,
 ) -> None:
-    name = f"stopped_{strategy}_{first}"
+    name = f"stopped_{strategy}_{first}_{interrupt.split()[1]}"
     option = f"--trainer.strategy={strategy}"
     ended = run(command(first, corpus, name, option), corpus, interrupt)
     assert ended.returncode == code, ended.stderr
@@ -139,6 +147,7 @@ def test_one_rank_is_told_to_stop_and_the_other_twin_goes_on(
     stopped = last(corpus, name)
     assert 0 < stopped["progress"]["step"] < whole(strategy)["progress"]["step"]
     assert len(stopped["ranks"]) == 2
+    assert stopped["progress"]["validation_due"] or "v" not in interrupt, "the validation was waited for"
     path = corpus.folder / "runs" / name / "version_0" / "checkpoints" / "last.ckpt"
     goes_on = run(command(second, corpus, name, option, f"--ckpt_path={path}"), corpus)
     assert goes_on.returncode == 0, goes_on.stderr
@@ -171,6 +180,25 @@ def test_torchrun_starts_failed_ranks_anew_and_they_go_on(twin: str, corpus: Cor
     assert "interrupted" in ended.stderr
     assert [path.name for path in (corpus.folder / "runs" / f"restarted_{twin}").iterdir()] == ["version_0"]
     assert first_difference(last(corpus, f"restarted_{twin}"), whole("ddp")) is None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+def test_compiled_networks_go_on_between_ranks(strategy: str, corpus: Corpus) -> None:
+    own = ["--model.network=Pooling", "--data.max_tokens=4", "--model.compile=true", "--trainer.deterministic=true"]
+    own += [f"--trainer.strategy={strategy}", "--checkpoint.keep_last=9"]
+    ended = run(command("hand", corpus, f"compiled_{strategy}", *own), corpus)
+    assert ended.returncode == 0, ended.stderr
+    kept = corpus.folder / "runs" / f"compiled_{strategy}" / "version_0" / "checkpoints" / "step-3.ckpt"
+    for twin in ("hand", "fit"):
+        name = f"compiled_{strategy}_{twin}"
+        moved = corpus.folder / f"{name}.ckpt"  # elsewhere than in its run, so that a new one goes on
+        moved.write_bytes(kept.read_bytes())
+        ended = run(command(twin, corpus, name, *own, f"--ckpt_path={moved}"), corpus)
+        assert ended.returncode == 0, ended.stderr
+        found, expected = last(corpus, name), last(corpus, f"compiled_{strategy}")
+        assert found["progress"]["step"] > 3
+        assert first_difference(found, expected) is None
 
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")

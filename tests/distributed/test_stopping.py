@@ -41,9 +41,35 @@ class Waiting(torch.nn.Module):
 """
 
 
+SLOW = """\
+import os, time
+import project.task.checkpoint
+from waiting import Waiting
+
+sync = project.task.checkpoint.sync
+
+
+def slow(path):
+    if path.suffix != ".ckpt" and path.name.startswith(".last.ckpt") and not os.path.exists("mark"):
+        open("mark", "w").close()
+        time.sleep(13)
+        open("saved", "w").close()
+    sync(path)
+
+
+project.task.checkpoint.sync = slow
+
+
+class Slow(Waiting):
+    pass
+"""
+"""Lets the disk take 13 seconds for the first last.ckpt, longer than a rank waits where nothing moves."""
+
+
 @pytest.fixture
 def corpus(tmp_path: Path) -> Corpus:
     (tmp_path / "waiting.py").write_text(NETWORK)
+    (tmp_path / "slow.py").write_text(SLOW)
     return write_corpus(tmp_path, num_train=49)
 
 
@@ -122,6 +148,23 @@ def test_a_save_on_a_signal_that_fails_is_said_last_and_is_no_success(twin: str,
     assert err.startswith(f"error: {folder / 'last.ckpt'}: the checkpoint cannot be written (")
     assert len(err.splitlines()) == 1
     assert "stopped by" not in out
+
+
+@LONG
+@pytest.mark.parametrize("in_background", ["false", "true"])
+@pytest.mark.parametrize("twin", ["hand", "fit"])
+def test_ranks_wait_for_a_save_that_takes_long(twin: str, in_background: str, corpus: Corpus) -> None:
+    own = ["--model.network=slow.Slow", "--checkpoint.save_every_n_steps=1", "--trainer.strategy=ddp_fork"]
+    (corpus.folder / "go").touch()
+    with start(twin, corpus, *own, f"--checkpoint.async_save={in_background}") as command:
+        wait_for(corpus.folder / "mark", command)
+        command.send_signal(signal.SIGTERM)
+        out, err = command.communicate(timeout=120)
+    assert command.returncode == 143, err
+    assert (corpus.folder / "saved").exists()
+    assert out.count("stopped by SIGTERM after") == 1
+    assert err == ""
+    assert 1 < last(corpus)["progress"]["step"] < 14
 
 
 @LONG

@@ -1,4 +1,7 @@
-"""kill -9 at random moments, again and again: the last valid checkpoint always loads, and the end is the same."""
+"""kill -9 at random moments, again and again: the last valid checkpoint always loads, and the end is the same.
+
+Each start saves at once or in the background, at random.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,8 @@ def test_killed_at_random_moments(corpus: Corpus) -> None:
             going_on = [] if last is None else [f"--ckpt_path={last}"]
             twin = numbers.choice(sorted(TWINS))
             start_seconds = time.monotonic()
-            process = begin([*TWINS[twin], *options, f"--name={name}", *going_on])
+            in_background = f"--checkpoint.async_save={numbers.choice(['true', 'false'])}"
+            process = begin([*TWINS[twin], *options, f"--name={name}", in_background, *going_on])
             process.join(numbers.uniform(0.0, seconds))
             if process.is_alive():
                 assert process.pid is not None

@@ -8,16 +8,19 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from interrupted import CONFIG, TWINS, content, curves, first_difference, go_on, train
+from torch._C._distributed_c10d import HashStore
 
 from project.__main__ import main
-from project.signals import EXIT_CODES, Listener, Stopped
+from project.signals import EXIT_CODES, MOVES, Listener, Stopped
 from project.task.data import Data
 from project.task.network import TextCNN
 from tiny_corpus import Corpus
@@ -172,3 +175,109 @@ def test_the_old_meaning_comes_back() -> None:
     with Listener().listening():
         assert signal.getsignal(signal.SIGUSR1) != before[signal.SIGUSR1]
     assert {number: signal.getsignal(number) for number in EXIT_CODES} == before
+
+
+def ranks(number: int) -> tuple[list[Listener], Callable[[int], Callable[[bool], bool]]]:
+    """Listeners of ranks that train in this process's threads, and how each asks whether any of them says so."""
+    listeners, store = [Listener() for _ in range(number)], HashStore()
+    for listener in listeners:
+        listener.wait_for_step(store)
+    votes, all_here = [False] * number, threading.Barrier(number, timeout=20)
+
+    def any_of(rank: int) -> Callable[[bool], bool]:
+        def asks(flag: bool) -> bool:
+            votes[rank] = flag
+            all_here.wait()
+            return any(votes)
+
+        return asks
+
+    return listeners, any_of
+
+
+@pytest.mark.parametrize(("heard_at", "num_batches"), [(None, [3, 2]), (0, [1, 2]), (2, [2, 2])])
+def test_all_ranks_leave_a_validation_in_which_one_hears_a_signal(heard_at: int | None, num_batches: list[int]) -> None:
+    """Rank 0 hears it; rank 1, which has two batches, may be done with them, and has its first in any case."""
+    listeners, any_of = ranks(2)
+    done, stopped = [0, 0], [False, False]
+
+    def validate(rank: int) -> None:
+        def batches() -> Iterator[int]:
+            for number in range(num_batches_of[rank]):
+                if rank == 0 and number == heard_at:
+                    listeners[0].received = signal.SIGUSR1
+                yield number
+
+        try:
+            for _ in listeners[rank].checking(batches(), any_of(rank)):
+                done[rank] += 1
+        except Stopped:
+            stopped[rank] = True
+
+    num_batches_of = [3, 2]
+    threads = [threading.Thread(target=validate, args=(rank,)) for rank in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert stopped == [heard_at is not None] * 2
+    assert done[0] == num_batches[0]
+    assert done[1] <= num_batches[1]
+    assert heard_at is None or [listener.received for listener in listeners] == [signal.SIGUSR1] * 2
+
+
+def test_while_a_rank_saves_the_others_see_it_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("project.signals.GRACE_SECONDS", 0.04)
+    moved = threading.Event()
+
+    class Store(HashStore):
+        def add(self, key: str, amount: int) -> int:
+            moved.set()
+            return super().add(key, amount)
+
+    listener, store = Listener(), Store()
+    listener.wait_for_step(store)
+    with listener.saving():
+        assert moved.wait(20)
+    num_moves = store.add(MOVES, 0)
+    moved.clear()
+    assert num_moves > 0
+    assert not moved.wait(0.1)
+    with Listener().saving():  # alone, nobody waits for it
+        pass
+
+
+@pytest.mark.parametrize("moves", ["nothing", "this rank", "a rank that saves", "nothing, and the store is gone"])
+def test_a_rank_that_is_told_to_stop_leaves_when_nothing_moves(moves: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("project.signals.GRACE_SECONDS", 0.02)
+    left, looked = threading.Event(), threading.Event()
+    codes, looks = [], count()
+
+    def leave(code: int) -> None:
+        codes.append(code)
+        left.set()
+        listener._watches.set()  # where the process would end
+
+    monkeypatch.setattr(os, "_exit", leave)
+
+    class Store(HashStore):
+        def add(self, key: str, amount: int) -> int:
+            look = next(looks)
+            if look == 5:
+                looked.set()
+            if moves == "this rank":
+                listener.beat()
+            if moves.endswith("gone"):
+                raise RuntimeError
+            return look if moves == "a rank that saves" else 0
+
+    listener = Listener()
+    with listener.listening():
+        listener.wait_for_step(Store())
+        os.kill(os.getpid(), signal.SIGTERM)
+        if moves.startswith("nothing"):
+            assert left.wait(20)
+            assert codes == [143]
+        else:
+            assert looked.wait(20)
+            assert codes == []

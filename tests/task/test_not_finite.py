@@ -204,12 +204,21 @@ def test_an_overflow_of_scaled_gradients_is_no_fault(corpus: Corpus) -> None:
         assert content(run_of(corpus, twin))["scaler"]["scale"] < 2.0**16
 
 
-@pytest.mark.parametrize("policy", [pytest.param("stop", marks=pytest.mark.long), "skip"])
-def test_ranks_decide_alike(policy: str, corpus: Corpus, network: Path) -> None:
+@pytest.mark.parametrize(
+    ("policy", "strategy"),
+    [
+        ("skip", "ddp_fork"),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in [("stop", "ddp"), ("skip", "fsdp2"), ("stop", "fsdp2")]
+        ),
+    ],
+)
+def test_ranks_decide_alike(policy: str, strategy: str, corpus: Corpus, network: Path) -> None:
     """The row is on one rank; both leave the step out, or stop, and one speaks for both."""
     for twin in TWINS:
         more = [f"--model.not_finite={policy}", "--trace.level=full", "--trainer.devices=2", "--data.batch_size=3"]
-        more += ["--trainer.strategy=ddp_fork"] if policy == "skip" else []
+        more += [f"--trainer.strategy={strategy}"]
         ended = subprocess.run(
             [sys.executable, "-m", "project", *arguments(twin, corpus, twin, *more), "--trainer.max_epochs=1"],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(network), os.environ.get("PYTHONPATH", "")])},

@@ -69,6 +69,10 @@ class World:
         if self.size > 1:  # nccl warns where it has to guess the device
             dist.barrier(device_ids=[torch.cuda.current_device()] if dist.get_backend() == "nccl" else None)
 
+    def any_of(self, flag: bool) -> bool:
+        """Whether any rank says so."""
+        return any(self.gathered(flag))
+
     def share_buffers(self, network: nn.Module) -> None:
         """Give every rank the main process's buffers, as DistributedDataParallel does before each of its forwards."""
         if self.size > 1:

@@ -147,7 +147,7 @@ def run_epochs(
     def validated() -> Figures:
         run.watch.check()
         try:
-            batches = listener.checking(islice(val_loader, num_val_batches))
+            batches = listener.checking(islice(val_loader, num_val_batches), run.world.any_of)
             found = validate(run, batches, data.vocabulary.num_classes, log)
         except Stopped:
             stop(validation_due=True)

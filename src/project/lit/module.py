@@ -261,9 +261,17 @@ class LitClassifier(Resumable):
         self.listener.check()
 
     def on_validation_batch_start(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
-        """Do not let a validation keep a signal waiting: it is run when the run goes on."""
+        """Do not let a validation keep a signal waiting: it is run when the run goes on.
+
+        Several ranks have the first batch done in any case: they exchange weights and buffers for that one.
+        """
         self.listener.beat()
-        if self.listener.is_alone and self.listener.received is not None and self.trainer.state.fn == "fit":
+        if self.trainer.state.fn == "fit" and (batch_idx > 0 or self.listener.is_alone) and self.listener.is_told():
+            self.leave_validation(is_told=True)
+
+    def leave_validation(self, *, is_told: bool) -> None:
+        """End the run where one rank at least `is_told` to; each of them calls this once in a validation."""
+        if self.listener.stops_together(self.trainer.strategy.reduce_boolean_decision(is_told, all=False)):
             self.stop()
 
     def log_interval(self) -> None:
@@ -326,7 +334,9 @@ class LitClassifier(Resumable):
         return self.evaluation_step(batch)
 
     def on_validation_epoch_end(self) -> None:
-        """See `evaluation_epoch_end`."""
+        """See `evaluation_epoch_end`; other ranks may have left this validation for a signal."""
+        if self.trainer.state.fn == "fit":
+            self.leave_validation(is_told=False)
         self.evaluation_epoch_end("val")
 
     def test_step(self, batch: Batch, batch_idx: int) -> Tensor:

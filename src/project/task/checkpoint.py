@@ -28,6 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from project.errors import UserError
+from project.signals import Listener
 from project.task.archive import load_archive
 from project.task.durable import sync
 from project.task.recipe import describe_network
@@ -59,10 +60,11 @@ def write_checkpoint(path: str | Path, content: Mapping[str, Any]) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        torch.save(dict(content), temporary)
-        sync(temporary)
-        temporary.replace(path)
-        sync(path.parent)
+        with Listener.here().saving():
+            torch.save(dict(content), temporary)
+            sync(temporary)
+            temporary.replace(path)
+            sync(path.parent)
     except (OSError, RuntimeError) as error:  # torch.save reports a full disk as a RuntimeError
         raise UserError(f"{path}: the checkpoint cannot be written ({_reason(error, path, content)})") from error
     finally:
@@ -108,10 +110,11 @@ def _copy(path: Path, to: Path) -> None:
     """
     temporary = to.with_name(f".{to.name}.{os.getpid()}")
     try:
-        shutil.copy2(path, temporary)
-        sync(temporary)
-        temporary.replace(to)
-        sync(to.parent)
+        with Listener.here().saving():
+            shutil.copy2(path, temporary)
+            sync(temporary)
+            temporary.replace(to)
+            sync(to.parent)
     except OSError as error:
         room = f"it takes {path.stat().st_size / 1e6:,.1f} MB"
         raise UserError(f"{to}: the checkpoint cannot be kept ({error.strerror}; {room})") from error
