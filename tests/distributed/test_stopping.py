@@ -34,7 +34,9 @@ class Waiting(torch.nn.Module):
     def forward(self, tokens, lengths):
         self.num_calls += self.training
         if self.training and self.num_calls == 3 and os.environ["LOCAL_RANK"] == "1":
-            open("mark", "w").close()
+            with open("pid", "w") as file:
+                file.write(str(os.getpid()))
+            os.replace("pid", "mark")
             while not os.path.exists("go"):
                 time.sleep(0.02)
         return self.out(self.bag(tokens))
@@ -50,9 +52,9 @@ sync = project.task.checkpoint.sync
 
 
 def slow(path):
-    if path.suffix != ".ckpt" and path.name.startswith(".last.ckpt") and not os.path.exists("mark"):
-        open("mark", "w").close()
-        time.sleep(13)
+    if path.name.startswith(".last.ckpt") and not os.path.exists("slow"):
+        open("slow", "w").close()
+        time.sleep(float(os.environ["SLOW_SECONDS"]))
         open("saved", "w").close()
     sync(path)
 
@@ -63,7 +65,7 @@ project.task.checkpoint.sync = slow
 class Slow(Waiting):
     pass
 """
-"""Lets the disk take 13 seconds for the first last.ckpt, longer than a rank waits where nothing moves."""
+"""Lets the disk take its time for the first last.ckpt; the configuration imports it."""
 
 
 @pytest.fixture
@@ -153,11 +155,15 @@ def test_a_save_on_a_signal_that_fails_is_said_last_and_is_no_success(twin: str,
 @LONG
 @pytest.mark.parametrize("in_background", ["false", "true"])
 @pytest.mark.parametrize("twin", ["hand", "fit"])
-def test_ranks_wait_for_a_save_that_takes_long(twin: str, in_background: str, corpus: Corpus) -> None:
+def test_ranks_wait_for_a_save_that_takes_long(
+    twin: str, in_background: str, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer than a rank waits while nothing moves."""
+    monkeypatch.setenv("SLOW_SECONDS", "13")
     own = ["--model.network=slow.Slow", "--checkpoint.save_every_n_steps=1", "--trainer.strategy=ddp_fork"]
     (corpus.folder / "go").touch()
     with start(twin, corpus, *own, f"--checkpoint.async_save={in_background}") as command:
-        wait_for(corpus.folder / "mark", command)
+        wait_for(corpus.folder / "slow", command)
         command.send_signal(signal.SIGTERM)
         out, err = command.communicate(timeout=120)
     assert command.returncode == 143, err
@@ -165,6 +171,26 @@ def test_ranks_wait_for_a_save_that_takes_long(twin: str, in_background: str, co
     assert out.count("stopped by SIGTERM after") == 1
     assert err == ""
     assert 1 < last(corpus)["progress"]["step"] < 14
+
+
+@LONG
+@pytest.mark.parametrize(("twin", "in_background"), [("hand", "false"), ("fit", "true")])
+def test_no_rank_leaves_before_the_main_one_has_saved(
+    twin: str, in_background: str, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One rank alone is told: if it left, the launcher would take it for a failure, and kill the others 30 s later."""
+    monkeypatch.setenv("SLOW_SECONDS", "33")
+    own = ["--model.network=slow.Slow", "--trainer.strategy=ddp", f"--checkpoint.async_save={in_background}"]
+    with start(twin, corpus, *own) as command:
+        wait_for(corpus.folder / "mark", command)
+        os.kill(int((corpus.folder / "mark").read_text()), signal.SIGTERM)
+        (corpus.folder / "go").touch()
+        out, err = command.communicate(timeout=120)
+    assert command.returncode == 143, err
+    assert out.count("stopped by SIGTERM after") == 1
+    assert err == ""
+    assert (corpus.folder / "saved").exists()
+    assert 2 < last(corpus)["progress"]["step"] < 14
 
 
 @LONG
