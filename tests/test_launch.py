@@ -171,8 +171,8 @@ def test_a_rank_that_waits_for_the_main_one_hears_signals(tmp_path: Path) -> Non
         os.environ.update(ours, RANK="1")
         with Listener().listening():
             ranks_store()
-            waits.set()
             try:
+                waits.set()
                 found_by_main(str)
             except Stopped as stopped:
                 os._exit(EXIT_CODES[stopped.received])

@@ -178,9 +178,8 @@ def test_a_held_run_is_refused_to_others_and_nothing_stays_behind(tmp_path: Path
 def test_a_killed_holder_lets_go_even_where_a_child_of_its_lives_on(tmp_path: Path) -> None:
     def hold() -> None:
         with held(tmp_path):
-            child = os.fork()
-            if child:
-                (tmp_path / "child").write_text(str(child))
+            if os.fork() == 0:
+                (tmp_path / "child").write_text(str(os.getpid()))
                 (tmp_path / "child").rename(tmp_path / "ready")
             time.sleep(60)
 
