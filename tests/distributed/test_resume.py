@@ -118,12 +118,12 @@ def whole(corpus: Corpus) -> Whole:
 @pytest.mark.parametrize(
     ("strategy", "first", "second", "interrupt", "code"),
     [
-        ("ddp_fork", "hand", "fit", "1 3 SIGTERM", 143),
+        ("ddp_fork", "fit", "hand", "1 v2 SIGTERM", 143),
+        pytest.param("ddp_fork", "hand", "fit", "1 3 SIGTERM", 143, marks=pytest.mark.long),
         pytest.param("ddp", "hand", "fit", "1 3 SIGTERM", 143, marks=pytest.mark.long),
         pytest.param("ddp", "fit", "hand", "0 6 SIGUSR1", 138, marks=pytest.mark.long),
         pytest.param("fsdp2", "hand", "fit", "0 4 SIGINT", 130, marks=pytest.mark.long),
         pytest.param("fsdp2", "fit", "hand", "1 9 SIGTERM", 143, marks=pytest.mark.long),
-        ("ddp_fork", "fit", "hand", "1 v2 SIGTERM", 143),
         pytest.param("ddp", "hand", "fit", "0 v2 SIGTERM", 143, marks=pytest.mark.long),
         pytest.param("fsdp2", "hand", "fit", "1 v2 SIGINT", 130, marks=pytest.mark.long),
         pytest.param("fsdp2", "fit", "hand", "0 v5 SIGTERM", 143, marks=pytest.mark.long),
