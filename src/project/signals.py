@@ -139,11 +139,11 @@ class Listener:
 
     def is_told(self) -> bool:
         """Whether this process or another rank has heard a signal; the others are told."""
-        if self._store is not None and self.received is not None:
+        if self.received is None:  # one that comes while the store answers is acted on at the next batch
+            return self._store is not None and self._store.check([STOP])
+        if self._store is not None:
             self._store.compare_set(STOP, "", f"0 {self.received.name}")
-        elif self._store is not None and self._store.check([STOP]):
-            return True
-        return self.received is not None
+        return True
 
     def stops_together(self, is_told: bool) -> bool:
         """Whether a validation is left: one rank at least `is_told`, and now all of them know."""
@@ -191,6 +191,7 @@ class Listener:
 
         def move() -> None:
             with suppress(RuntimeError):  # the launcher, which keeps the store, is gone
+                store.add(MOVES, 1)
                 while not is_saved.wait(GRACE_SECONDS / 4):
                     store.add(MOVES, 1)
 

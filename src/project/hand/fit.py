@@ -157,7 +157,7 @@ def run_epochs(
             checkpoints.validated()
         return found
 
-    if validation_due:
+    if validation_due and num_val_batches:
         found = validated()
     loader.batch_sampler.seek(run.epoch, run.micro_batch)  # type: ignore[union-attr]
     while not early_stopping.stopped and not finished(run):
