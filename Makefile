@@ -33,7 +33,7 @@ parity: setup
 	$(BIN)/python scripts/parity_matrix.py
 	$(BIN)/python scripts/parity_ranks.py
 
-# The full product of the distributed cells, for which `make parity` takes a selection: more than an hour.
+# The full product of the distributed cells, for which `make parity` takes a selection: two hours.
 parity-whole: setup
 	$(BIN)/python scripts/parity_ranks.py --whole
 

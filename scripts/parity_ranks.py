@@ -1,7 +1,7 @@
 """Trains both twins in the distributed cells, compares all that their ranks leave, and writes docs/parity.md.
 
     python scripts/parity_ranks.py            # what `make parity` runs after parity_matrix.py
-    python scripts/parity_ranks.py --whole    # `make parity-whole`: the full product of everything, more than an hour
+    python scripts/parity_ranks.py --whole    # `make parity-whole`: the full product of everything, two hours
 
 CPU and gloo. The full product of strategy, ranks, precision, accumulation and clipping for the strategies whose ranks
 are started by a command line, one session of ranks training one twin in many cells; for compiled networks, and for
@@ -199,17 +199,18 @@ def main() -> int:
         if found is not None:
             print(f"NOT EQUAL: {', '.join(f'{axis} {value}' for axis, value in cell.items())}: {found}")
     print(f"{faults.count(None)} of {len(cells)} distributed cells equal, every bit, in {seconds / 60:.1f} minutes")
-    write_page(figures(parts, cells, faults, seconds), BEGIN, END)
+    command = "make parity-whole" if known.whole else "make parity"
+    write_page(figures(parts, cells, faults, seconds, command), BEGIN, END)
     return 0 if not any(faults) else 1
 
 
 def figures(
-    parts: dict[str, list[Cell]], cells: Sequence[Cell], faults: Sequence[str | None], seconds: float
+    parts: dict[str, list[Cell]], cells: Sequence[Cell], faults: Sequence[str | None], seconds: float, command: str
 ) -> list[str]:
     """What the page says of the matrix."""
     names = [*STRATEGIES, *STARTING]
     lines = [
-        f"{faults.count(None)} of {len(cells)} cells equal, every bit (gloo, torch {torch.__version__}, "
+        f"`{command}`: {faults.count(None)} of {len(cells)} cells equal, every bit (gloo, torch {torch.__version__}, "
         f"{seconds / 60:.0f} minutes).",
         "",
         f"| cells | {' | '.join(names)} |",
