@@ -95,6 +95,33 @@ def test_after_a_signal_what_the_ranks_recorded_is_told(
     assert said.splitlines()[-1] == "error: rank 0 failed first: RuntimeError: Connection closed by peer"
 
 
+def test_a_rank_that_torch_aborts_after_its_error_is_not_taken_for_killed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rank 1 is killed; rank 0 misses it, says so, and is aborted at its end."""
+
+    def failing(config: LaunchConfig, entrypoint: str) -> Callable[..., None]:
+        def ranks(*command: str) -> None:
+            assert config.logs_specs is not None
+            folder = Path(config.logs_specs.root_log_dir) / "attempt_0"
+            files = [folder / rank / "error.json" for rank in "01"]
+            files[0].parent.mkdir(parents=True)
+            with monkeypatch.context() as patch:
+                patch.setenv("TORCHELASTIC_RUN_ID", RUN_ID)
+                patch.setenv("TORCHELASTIC_ERROR_FILE", str(files[0]))
+                assert record(RuntimeError("Connection closed by peer"))
+            codes = (-signal.SIGABRT, -signal.SIGKILL)
+            failures = [ProcessFailure(rank, rank, codes[rank], str(files[rank])) for rank in (0, 1)]
+            raise ChildFailedError("project", dict(enumerate(failures)))
+
+        return ranks
+
+    monkeypatch.setattr("project.launch.elastic_launch", failing)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert launch(2, ["fit"], "ddp") == 137
+    assert capsys.readouterr().err.startswith("error: rank 1 was ended by SIGKILL from outside")
+
+
 @pytest.mark.parametrize(("rank", "stopped"), [(None, True), (0, True), (1, True), (0, False)])
 def test_a_main_rank_that_a_signal_ended_without_a_word_is_spoken_for(
     rank: int | None, stopped: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -135,8 +135,10 @@ def _launched(num_local: int, command: Sequence[str], strategy: str, folder: Pat
             elastic_launch(config, run_rank)(*command)
         else:
             elastic_launch(config, sys.executable)("-m", "project", *command)
-    except ChildFailedError as error:  # of ranks that are started as functions, torch names one, not always the first
-        return report_first(ChildFailedError("project", recorded(folder) | error.failures))
+    except ChildFailedError as error:
+        # Of ranks that are started as functions, torch names one, not always the first. And one that has recorded its
+        # error may be aborted afterwards, when torch's threads outlive the interpreter: the error is what counts.
+        return report_first(ChildFailedError("project", error.failures | recorded(folder)))
     except SignalException as error:  # the ranks have ended; how, nobody has asked, but for what they recorded
         if failures := recorded(folder):
             return report_first(ChildFailedError("project", failures))
