@@ -120,6 +120,8 @@ def test_a_loader_process_that_is_killed(
             os.kill(int(worker.pid or 0), signal.SIGKILL)
 
     before_second_epoch(monkeypatch, act)
+    # What torch says on the side is said here when the wait is over.
+    monkeypatch.setattr(project.task.data, "LOADER_TIMEOUT_SECONDS", 20)
     assert call(twin, corpus, "--data.num_workers=1") == 2
     said = error(capsys)
     assert said.startswith("data.num_workers: a loader process is gone (DataLoader worker (pid")
