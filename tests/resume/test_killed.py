@@ -72,7 +72,8 @@ def test_killed_at_random_moments(corpus: Corpus) -> None:
         assert first_difference((content(run), curves(run)), (content(expected), curves(expected))) is None
 
 
-@pytest.mark.parametrize("twin", ["hand", pytest.param("lit", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("twin", TWINS)
 def test_killed_and_continued_by_the_real_command(twin: str, corpus: Corpus) -> None:
     """Fresh processes throughout; the unbroken run is of the other twin."""
     other = next(name for name in TWINS if name != twin)
