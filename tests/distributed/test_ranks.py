@@ -138,7 +138,7 @@ def test_the_commands_train_alike_and_one_rank_speaks_for_all(corpus: Corpus, tm
     assert [path.name for path in lit.parent.iterdir()] == ["version_0"]
 
 
-@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("ends", [pytest.param(False, marks=pytest.mark.long), True])
 def test_nothing_holds_the_model_when_ranks_part(
     ends: bool, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +165,7 @@ def test_a_network_with_buffers_is_equal_too(corpus: Corpus, tmp_path: Path) -> 
     assert marks[0] == marks[1]
 
 
+@pytest.mark.long
 def test_dropout_differs_between_ranks_and_examples_are_shared_out(corpus: Corpus, tmp_path: Path) -> None:
     assert run(["hand"], corpus, tmp_path, FORKED, "--data.batch_size=3", "--trainer.max_epochs=1").returncode == 0
     first, second = (
@@ -287,6 +288,7 @@ def test_what_the_user_can_mend_is_said_once(command: str, start: str, corpus: C
     assert not list(tmp_path.rglob("version_*"))
 
 
+@LONG
 def test_fewer_rows_than_ranks_train_and_validate_alike(corpus: Corpus, tmp_path: Path) -> None:
     """Three ranks and two rows: a rank without any row only keeps the others company."""
     few = tmp_path / "few.jsonl"
