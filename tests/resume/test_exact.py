@@ -44,7 +44,7 @@ CELLS = {
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param(options, id=name, marks=[pytest.mark.long] * (name == "ReduceLROnPlateau"))
+        pytest.param(options, id=name, marks=[pytest.mark.long] * (name in ("ReduceLROnPlateau", "early stopping")))
         for name, options in CELLS.items()
     ],
 )

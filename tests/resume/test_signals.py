@@ -52,7 +52,7 @@ def options(corpus: Corpus, name: str) -> list[str]:
 @pytest.mark.parametrize("twin", TWINS)
 @pytest.mark.parametrize(
     ("forward", "step", "is_due"),
-    [(2, 1, False), (3, 1, False), (5, 2, True), (7, 2, True), (14, 4, True)],
+    [pytest.param(2, 1, False, marks=pytest.mark.long), (3, 1, False), (5, 2, True), (7, 2, True), (14, 4, True)],
     ids=["mid-window", "window's end", "before a validation", "in a validation", "in the epoch's last validation"],
 )
 def test_stopped_by_a_signal_and_continued(
