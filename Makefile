@@ -4,7 +4,7 @@ BIN := .venv/bin
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: fit test setup lint types unit tensorboard corpus parity parity-whole ranks resume faults fuzz
+.PHONY: fit test setup lint types unit tensorboard corpus corpus-test parity parity-whole ranks resume faults fuzz
 
 fit: setup
 	$(BIN)/python -m project fit --config configs/default.yaml
@@ -53,8 +53,13 @@ faults: setup
 fuzz: setup
 	FUZZ_EXAMPLES=20000 $(BIN)/pytest tests/faults/test_properties.py
 
+# Writes data/errors/*.jsonl and data/README.md anew, the same bytes with the same torch.
 corpus: setup
-	$(BIN)/python scripts/make_corpus.py
+	$(BIN)/python data/errors/generator/make.py
+
+# The generator's own tests; the everyday suite only checks that the shipped files are whole.
+corpus-test: setup
+	$(BIN)/pytest data/errors/generator/tests
 
 # pip, since it finds the CPU build of torch where the registry offers one; without CUDA that build is asked for first.
 .venv/installed: pyproject.toml constraints.txt

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-import make_corpus
+import make
 from corpus.message import Frame, Message
 from corpus.raising import caught, scrubbed
 from corpus.splits import SPLITS, Row, Split, assign_groups, draw_rows
 from corpus.surroundings import MAX_CHARACTERS, MAX_LINES, MIN_CHARACTERS, surround
 from project.tools.causes import CAUSES
 
-DATA = Path(__file__).resolve().parents[2] / "data"
+DATA = Path(__file__).resolve().parents[3]
 SMALL = ("out_of_memory", "non_contiguous_view", "device_mismatch")
 
 
@@ -35,13 +35,13 @@ def committed() -> dict[Split, list[dict[str, str]]]:
 
 @pytest.fixture(scope="module")
 def small() -> dict[Split, list[Row]]:
-    return make_corpus.build(7, 40, SMALL)
+    return make.build(7, 40, SMALL)
 
 
 def test_same_seed_gives_the_same_bytes(tmp_path: Path, small: dict[Split, list[Row]]) -> None:
-    make_corpus.write(small, tmp_path / "a", 7)
-    make_corpus.write(make_corpus.build(7, 40, SMALL), tmp_path / "b", 7)
-    make_corpus.write(make_corpus.build(8, 40, SMALL), tmp_path / "c", 8)
+    make.write(small, tmp_path / "a", 7)
+    make.write(make.build(7, 40, SMALL), tmp_path / "b", 7)
+    make.write(make.build(8, 40, SMALL), tmp_path / "c", 8)
     for name in ("errors/train.jsonl", "errors/val.jsonl", "errors/test.jsonl", "README.md"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
         assert (tmp_path / "a" / name).read_bytes() != (tmp_path / "c" / name).read_bytes()
@@ -127,7 +127,7 @@ def test_scrubbed_addresses_depend_on_the_text_alone() -> None:
 
 def test_every_cause_is_defined_and_has_messages() -> None:
     assert len(CAUSES) == 20
-    assert make_corpus.cause_names() == list(CAUSES)
+    assert make.cause_names() == list(CAUSES)
     for name, cause in CAUSES.items():
         assert cause.name == name
         assert all((cause.title, cause.meaning))

@@ -12,11 +12,11 @@ _HEAD = """# The bundled corpus: PyTorch's own errors
 
 Texts of PyTorch errors as people paste them, labelled with their cause. Files: `errors/train.jsonl`, `errors/val.jsonl`,
 `errors/test.jsonl`; one JSON object per line, `{{"text": …, "label": …}}`, UTF-8. This card and the files are written by
-`python scripts/make_corpus.py --seed {seed}` with torch {torch}; the same seed and torch give the same bytes. Do not edit by hand.
+`python data/errors/generator/make.py --seed {seed}` with torch {torch}; the same seed and torch give the same bytes. Do not edit by hand.
 
 ## How it was made
 
-1. **Messages.** Each cause has a module in `scripts/corpus/causes/`. Where a CPU can raise the error, it is raised: the
+1. **Messages.** Each cause has a module in `errors/generator/corpus/causes/`. Where a CPU can raise the error, it is raised: the
    module calls the operation with sizes, types or devices that do not fit, and keeps the exception's own words and the
    library's frames ("raised"). Where it cannot (CUDA, NCCL, MPS, wordings of torch 0.4 to 2.x that the installed version no longer
    uses, other libraries' wordings), the message is written from its known form with varied numbers ("rendered").

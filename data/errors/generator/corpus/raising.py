@@ -24,7 +24,7 @@ from corpus.message import Frame, Message
 MAX_FRAMES = 6
 _SITE = tuple(sorted({sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]}))
 _LIB = sysconfig.get_paths()["stdlib"]
-_HERE = Path(__file__).resolve().parents[2]
+_HERE = Path(__file__).resolve().parents[4]
 
 
 def caught(cause: str, group: str, run: Callable[[], object], *, core: bool = False) -> Message:

@@ -1,4 +1,4 @@
-"""Write the bundled corpus of PyTorch errors and its data card: `python scripts/make_corpus.py`.
+"""Write the bundled corpus of PyTorch errors and its data card: `python data/errors/generator/make.py`.
 
 Every cause has a module in `corpus.causes` that raises or renders its messages; `corpus.surroundings` pastes them
 messily; `corpus.splits` keeps the groups of the splits apart. The same seed and torch give byte-identical files.
@@ -22,7 +22,7 @@ from corpus.message import Message
 from corpus.splits import SPLITS, Row, Split, assign_groups, draw_rows
 from project.tools.causes import CAUSES
 
-ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(__file__).resolve().parents[2]
 DEFAULT_SEED, DEFAULT_ROWS = 1, 450
 
 
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, build, write, and say what was done."""
     parser = argparse.ArgumentParser(description="Write the bundled corpus of PyTorch errors and its data card.")
     parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help=f"seed of all draws (default {DEFAULT_SEED})")
-    parser.add_argument("--output", type=Path, default=ROOT / "data", help="folder to write into (default data/)")
+    parser.add_argument("--output", type=Path, default=DATA, help="folder to write into (default data/)")
     parser.add_argument(
         "--rows", type=int, default=DEFAULT_ROWS, help=f"training rows per cause (default {DEFAULT_ROWS})"
     )
