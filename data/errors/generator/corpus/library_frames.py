@@ -8,9 +8,9 @@ release or near them: nobody reads an error by its line numbers, and the classif
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from corpus.message import Frame, Message
+from corpus.message import Frame
 
 _RUN_BACKWARD = "Variable._execution_engine.run_backward(  # Calls into the C++ engine to run the backward pass"
 
@@ -119,15 +119,6 @@ def libtorch(rng: random.Random, text: str, function: str, file: str) -> str:
     place = f"Exception raised from {function} at {rng.choice(_CPP_ROOTS)}{file}:{rng.randrange(20, 900)}"
     head = "terminate called after throwing an instance of 'c10::Error'\n  what():  " if rng.random() < 0.7 else ""
     return f"{head}{text}\n{place} (most recent call first):"
-
-
-def distinct(found: Iterable[Message]) -> Iterator[Message]:
-    """Yield each message once: the same words with the same frames say nothing new."""
-    seen: set[Message] = set()
-    for message in found:
-        if message not in seen:
-            seen.add(message)
-            yield message
 
 
 def _drawn(rng: random.Random, rows: Iterable[tuple[str, tuple[int, ...], str, str]]) -> tuple[Frame, ...]:

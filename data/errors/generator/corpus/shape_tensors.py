@@ -9,42 +9,7 @@ import numpy as np
 import torch
 from torch import zeros
 
-from corpus.wordings import SIZES, Operation, sizes
-
-
-def _mm(r: random.Random) -> object:
-    a, b, c, d = sizes(r, 4, SIZES[:60])
-    return torch.mm(zeros(a, b), zeros(c, d))
-
-
-def _matmul(r: random.Random) -> object:
-    a, b, c, d, e = sizes(r, 5)
-    return zeros(r.choice((2, 8)), a, b) @ r.choice((zeros(2, c, d), zeros(c), zeros(c, e)))
-
-
-def _view(r: random.Random) -> object:
-    a, b, c = sizes(r, 3)
-    return zeros(a * b + 1).view(r.choice(((a, b), (-1, a * b + 2), (a, -1, a * b * 2), (a, b, c))))
-
-
-def _reshape(r: random.Random) -> object:
-    a, b, c = sizes(r, 3)
-    return zeros(1, a, b + 1).reshape(r.choice(((a, b), (1, a, b, c), (a * (b + 1) + 1, -1))))
-
-
-def _cat(r: random.Random) -> object:
-    a, b, c, d = sizes(r, 4)
-    return torch.cat(
-        r.choice(
-            ((zeros(2, a, b), zeros(2, c, d)), (zeros(a, b), zeros(a, c)), (zeros(1, 3, a, a), zeros(1, 3, b, b)))
-        ),
-        dim=r.choice((0, 0)),
-    )
-
-
-def _cat_dims(r: random.Random) -> object:
-    a, b = sizes(r, 2)
-    return torch.cat((zeros(a, b), zeros(a, b, 2)))
+from corpus.wordings import SIZES, Operation, drawn, sizes
 
 
 def _add(r: random.Random) -> object:
@@ -67,60 +32,11 @@ def _outplace(r: random.Random) -> object:
     return x
 
 
-def _einsum(r: random.Random) -> object:
-    a, b, c, d = sizes(r, 4)
-    return torch.einsum(r.choice(("ij,jk->ik", "bi,bi->b", "ab,cb->ac")), zeros(a, b), zeros(c, d))
-
-
 def _assign(r: random.Random) -> object:
     a, b, c = sizes(r, 3)
     x = zeros(a, b)
     x[0] = zeros(c)
     return x
-
-
-def _mask(r: random.Random) -> object:
-    a, b, c = sizes(r, 3)
-    return zeros(a, c)[zeros(b, c) > 0]
-
-
-def _index_shapes(r: random.Random) -> object:
-    a, b = sizes(r, 2)
-    return zeros(3, 3)[zeros(a, dtype=torch.long), zeros(b, dtype=torch.long)]
-
-
-def _too_many_indices(r: random.Random) -> object:
-    a, b = sizes(r, 2)
-    return r.choice((lambda: zeros(a)[:, 0], lambda: zeros(a, b)[:, :, 0]))()
-
-
-def _expand(r: random.Random) -> object:
-    a, b, c = sizes(r, 3)
-    return zeros(a, b).expand(r.choice(((a, c), (c, a, c))))
-
-
-def _copy(r: random.Random) -> object:
-    a, b, c = sizes(r, 3)
-    return zeros(a, b).copy_(zeros(c, b))
-
-
-def _bmm(r: random.Random) -> object:
-    a, b, c, d, e = sizes(r, 5)
-    return torch.bmm(zeros(a, b, c), r.choice((zeros(a, d, e), zeros(d, c, e))))
-
-
-def _bmm_dims(r: random.Random) -> object:
-    a, b = sizes(r, 2)
-    return torch.bmm(zeros(a, b), zeros(a, b))
-
-
-def _dot(r: random.Random) -> object:
-    a, b = sizes(r, 2)
-    return torch.dot(zeros(a), r.choice((zeros(b), zeros(a, b))))
-
-
-def _permute(r: random.Random) -> object:
-    return zeros(*sizes(r, 3)).permute(*r.choice(((0, 3, 1, 2), (0, 2), (1, 0))))
 
 
 def _dim(r: random.Random) -> object:
@@ -137,86 +53,45 @@ def _dim(r: random.Random) -> object:
     )()
 
 
-def _split(r: random.Random) -> object:
-    a, b, c = sizes(r, 3)
-    return torch.split(zeros(a + b), [a, b + c])
-
-
 def _unpack(r: random.Random) -> object:
     a, b, c = zeros(*sizes(r, 3)).shape[: r.choice((2, 1))]
     return a, b, c
 
 
-def _gather(r: random.Random) -> object:
-    a, b = sizes(r, 2)
-    return zeros(a, b).gather(1, zeros(r.choice((b * a, a)), dtype=torch.long))
-
-
-def _scatter(r: random.Random) -> object:
-    a, b = sizes(r, 2)
-    return zeros(a, 4).scatter_(1, zeros(a * b + 1, 2, dtype=torch.long), zeros(3, 1))
-
-
-def _numpy_matmul(r: random.Random) -> object:
-    a, b, c, d = sizes(r, 4)
-    return np.zeros((a, b)) @ np.zeros((c, d))
-
-
-def _numpy_dot(r: random.Random) -> object:
-    a, b, c, d = sizes(r, 4)
-    return np.dot(np.zeros((a, b)), np.zeros((c, d)))
-
-
-def _numpy_broadcast(r: random.Random) -> object:
-    a, b, c = sizes(r, 3)
-    return np.zeros((a, b)) + np.zeros((a, c))
-
-
-def _numpy_concatenate(r: random.Random) -> object:
-    a, b, c, d = sizes(r, 4)
-    return np.concatenate((np.zeros((a, b)), r.choice((np.zeros((c, d)), np.zeros(c)))))
-
-
-def _numpy_reshape(r: random.Random) -> object:
-    a, b = sizes(r, 2)
-    return np.zeros(a * b + 1).reshape(r.choice(((a, b), (-1, a * b))))
-
-
-def _addmm(r: random.Random) -> object:
-    a, b, c, d = sizes(r, 4)
-    return torch.addmm(zeros(a), zeros(b, c), zeros(c, d))
-
-
-def _cdist(r: random.Random) -> object:
-    a, b, c = sizes(r, 3)
-    return torch.cdist(zeros(2, a, b), zeros(2, a, c))
-
-
-def _where(r: random.Random) -> object:
-    a, b, c = sizes(r, 3)
-    return torch.where(zeros(a, b) > 0, zeros(a, c), zeros(a, b))
-
-
-def _mv(r: random.Random) -> object:
-    a, b, c = sizes(r, 3)
-    return torch.mv(zeros(a, b), zeros(c))
-
-
-def _solve(r: random.Random) -> object:
-    a, b = sizes(r, 2)
-    return r.choice((torch.linalg.inv, torch.linalg.det, torch.linalg.cholesky))(zeros(a, b))
-
-
-def _tensor_dataset(r: random.Random) -> object:
-    a, b = sizes(r, 2)
-    return torch.utils.data.TensorDataset(zeros(a, 3), zeros(b))
-
-
 TENSORS: dict[str, Operation] = {
-    "mm": _mm, "matmul": _matmul, "view": _view, "reshape": _reshape, "cat": _cat, "cat_dims": _cat_dims, "broadcast": _add,
-    "output_shape": _outplace, "einsum": _einsum, "assign": _assign, "mask": _mask, "index_shapes": _index_shapes, "too_many_indices":
-    _too_many_indices, "expand": _expand, "copy": _copy, "bmm": _bmm, "bmm_dims": _bmm_dims, "dot": _dot, "permute": _permute, "dim":
-    _dim, "split": _split, "unpack": _unpack, "gather": _gather, "scatter": _scatter, "numpy_matmul": _numpy_matmul, "numpy_dot":
-    _numpy_dot, "numpy_broadcast": _numpy_broadcast, "numpy_concatenate": _numpy_concatenate, "numpy_reshape": _numpy_reshape,
-    "addmm": _addmm, "cdist": _cdist, "where": _where, "mv": _mv, "linalg_square": _solve, "tensor_dataset": _tensor_dataset,
+    "mm": drawn(4, lambda _, a, b, c, d: torch.mm(zeros(a, b), zeros(c, d)), SIZES[:60]),
+    "matmul": drawn(5, lambda r, a, b, c, d, e: zeros(r.choice((2, 8)), a, b) @ r.choice((zeros(2, c, d), zeros(c), zeros(c, e)))),
+    "view": drawn(3, lambda r, a, b, c: zeros(a * b + 1).view(r.choice(((a, b), (-1, a * b + 2), (a, -1, a * b * 2), (a, b, c))))),
+    "reshape": drawn(3, lambda r, a, b, c: zeros(1, a, b + 1).reshape(r.choice(((a, b), (1, a, b, c), (a * (b + 1) + 1, -1))))),
+    "cat": drawn(4, lambda r, a, b, c, d: torch.cat(r.choice(((zeros(2, a, b), zeros(2, c, d)), (zeros(a, b), zeros(a, c)), (zeros(1, 3, a, a), zeros(1, 3, b, b)))), dim=r.choice((0, 0)))),
+    "cat_dims": drawn(2, lambda _, a, b: torch.cat((zeros(a, b), zeros(a, b, 2)))),
+    "broadcast": _add,
+    "output_shape": _outplace,
+    "einsum": drawn(4, lambda r, a, b, c, d: torch.einsum(r.choice(("ij,jk->ik", "bi,bi->b", "ab,cb->ac")), zeros(a, b), zeros(c, d))),
+    "assign": _assign,
+    "mask": drawn(3, lambda _, a, b, c: zeros(a, c)[zeros(b, c) > 0]),
+    "index_shapes": drawn(2, lambda _, a, b: zeros(3, 3)[zeros(a, dtype=torch.long), zeros(b, dtype=torch.long)]),
+    "too_many_indices": drawn(2, lambda r, a, b: r.choice((lambda: zeros(a)[:, 0], lambda: zeros(a, b)[:, :, 0]))()),
+    "expand": drawn(3, lambda r, a, b, c: zeros(a, b).expand(r.choice(((a, c), (c, a, c))))),
+    "copy": drawn(3, lambda _, a, b, c: zeros(a, b).copy_(zeros(c, b))),
+    "bmm": drawn(5, lambda r, a, b, c, d, e: torch.bmm(zeros(a, b, c), r.choice((zeros(a, d, e), zeros(d, c, e))))),
+    "bmm_dims": drawn(2, lambda _, a, b: torch.bmm(zeros(a, b), zeros(a, b))),
+    "dot": drawn(2, lambda r, a, b: torch.dot(zeros(a), r.choice((zeros(b), zeros(a, b))))),
+    "permute": lambda r: zeros(*sizes(r, 3)).permute(*r.choice(((0, 3, 1, 2), (0, 2), (1, 0)))),
+    "dim": _dim,
+    "split": drawn(3, lambda _, a, b, c: torch.split(zeros(a + b), [a, b + c])),
+    "unpack": _unpack,
+    "gather": drawn(2, lambda r, a, b: zeros(a, b).gather(1, zeros(r.choice((b * a, a)), dtype=torch.long))),
+    "scatter": drawn(2, lambda _, a, b: zeros(a, 4).scatter_(1, zeros(a * b + 1, 2, dtype=torch.long), zeros(3, 1))),
+    "numpy_matmul": drawn(4, lambda _, a, b, c, d: np.zeros((a, b)) @ np.zeros((c, d))),
+    "numpy_dot": drawn(4, lambda _, a, b, c, d: np.dot(np.zeros((a, b)), np.zeros((c, d)))),
+    "numpy_broadcast": drawn(3, lambda _, a, b, c: np.zeros((a, b)) + np.zeros((a, c))),
+    "numpy_concatenate": drawn(4, lambda r, a, b, c, d: np.concatenate((np.zeros((a, b)), r.choice((np.zeros((c, d)), np.zeros(c)))))),
+    "numpy_reshape": drawn(2, lambda r, a, b: np.zeros(a * b + 1).reshape(r.choice(((a, b), (-1, a * b))))),
+    "addmm": drawn(4, lambda _, a, b, c, d: torch.addmm(zeros(a), zeros(b, c), zeros(c, d))),
+    "cdist": drawn(3, lambda _, a, b, c: torch.cdist(zeros(2, a, b), zeros(2, a, c))),
+    "where": drawn(3, lambda _, a, b, c: torch.where(zeros(a, b) > 0, zeros(a, c), zeros(a, b))),
+    "mv": drawn(3, lambda _, a, b, c: torch.mv(zeros(a, b), zeros(c))),
+    "linalg_square": drawn(2, lambda r, a, b: r.choice((torch.linalg.inv, torch.linalg.det, torch.linalg.cholesky))(zeros(a, b))),
+    "tensor_dataset": drawn(2, lambda _, a, b: torch.utils.data.TensorDataset(zeros(a, 3), zeros(b))),
 }  # fmt: skip

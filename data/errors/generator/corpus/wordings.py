@@ -22,56 +22,22 @@ SIZES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16, 18, 20, 21, 24, 25, 28,
          768, 784, 800, 896, 1000, 1024, 1152, 1280, 1536, 1600, 2048, 3136, 4096, 5120, 9216, 11008, 25088, 32000, 32768, 50257, 50265)  # fmt: skip
 SMALL = tuple(size for size in SIZES if size <= 128)
 CHANNELS = (
-    1,
-    2,
-    3,
-    4,
-    6,
-    8,
-    9,
-    10,
-    12,
-    16,
-    20,
-    24,
-    32,
-    40,
-    48,
-    64,
-    80,
-    96,
-    128,
-    192,
-    256,
-    320,
-    384,
-    512,
-    768,
-    1024,
-    2048,
-)
-DTYPES = ("float", "double", "half", "long", "int", "bool", "c10::Half", "c10::BFloat16")
+    1, 2, 3, 4, 6, 8, 9, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 192, 256, 320, 384, 512, 768, 1024, 2048,
+)  # fmt: skip
 MODULES = (
-    "layer",
-    "conv1",
-    "fc",
-    "fc1",
-    "linear",
-    "encoder",
-    "decoder",
-    "backbone",
-    "head",
-    "net",
-    "model",
-    "lstm",
-    "embedding",
-    "classifier",
-)
+    "layer", "conv1", "fc", "fc1", "linear", "encoder", "decoder", "backbone", "head", "net", "model", "lstm",
+    "embedding", "classifier",
+)  # fmt: skip
 
 
 def sizes(rng: random.Random, num: int, pool: Sequence[int] = SMALL) -> list[int]:
     """Return `num` sizes above one that all differ, so that no two of them broadcast."""
     return rng.sample([size for size in pool if size > 1], num)
+
+
+def drawn(num: int, fail: Callable[..., object], pool: Sequence[int] = SMALL) -> Operation:
+    """Return an operation that calls `fail` with its generator and `num` sizes that all differ."""
+    return lambda rng: fail(rng, *sizes(rng, num, pool))
 
 
 def _shape(rng: random.Random, num_dims: int) -> str:
@@ -109,10 +75,7 @@ _PLACEHOLDERS: dict[str, Callable[[random.Random], str]] = {
     "shape2": lambda r: _shape(r, 2),
     "shape3": lambda r: _shape(r, 3),
     "shape4": lambda r: _shape(r, 4),
-    "shape5": lambda r: _shape(r, 5),
     "mod": lambda r: r.choice(MODULES),
-    "float_a": lambda r: r.choice(("Float", "Double", "Half", "BFloat16")),
-    "cpp": lambda r: r.choice(("TensorMath.c", "THCTensorMathBlas.cu", "THTensorMath.cpp", "TensorShape.cpp", "LossNLL.cpp")),
     "root": lambda r: r.choice(("/pytorch", "/opt/conda/conda-bld/pytorch_1556653114079/work", "..", "/tmp/pip-req-build-58y_cjjl", "c:\\a\\w\\1\\s\\tmp_conda_3.6\\conda\\conda-bld\\pytorch_1544087948354\\work", "/build/python-pytorch/src/pytorch", "C:\\w\\b\\windows\\pytorch", "/Users/distiller/project/conda/conda-bld/pytorch_1593656616439/work")),
     "arch": lambda r: r.choice(("sm_30", "sm_35", "sm_37", "sm_50", "sm_61", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")),
     "gpu": lambda r: r.choice(("GeForce GTX 1080 Ti", "NVIDIA GeForce RTX 3090", "Tesla K40c", "NVIDIA A100-SXM4-40GB", "GeForce RTX 3080", "NVIDIA GeForce RTX 5090", "NVIDIA H100 80GB HBM3", "Quadro K2200", "NVIDIA GeForce RTX 4090", "GeForce GT 730", "NVIDIA RTX A6000", "NVIDIA GeForce RTX 5070 Ti")),

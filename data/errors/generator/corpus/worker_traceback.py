@@ -32,4 +32,4 @@ def retold(rng: random.Random, exception: str, text: str, calls: tuple[tuple[str
     for file, line, function, source in calls:
         place = file.replace("@", utils).replace("/", bar) if file.startswith("@") else file
         lines += [f'  File "{place}", line {line}, in {function}', f"    {source}"]
-    return "\n".join([*lines[:5], *lines[5:], f"{exception}: {text}", ""])
+    return "\n".join([*lines, f"{exception}: {text}", ""])

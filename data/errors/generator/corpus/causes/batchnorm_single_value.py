@@ -12,9 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from corpus import library_frames
-from corpus.library_frames import distinct, frame
+from corpus.library_frames import frame
 from corpus.message import Frame, Message
-from corpus.raising import caught, rendered
+from corpus.raising import rendered
+from corpus.wordings import Operation, raised_messages
 
 CAUSE = "batchnorm_single_value"
 NUM_RAISED = 6
@@ -53,22 +54,12 @@ _MODELS: tuple[tuple[str, str, str], ...] = (
     ("torchsummary/torchsummary.py", "summary", "model(*x)"),
     ("torch/nn/modules/container.py", "forward", "input = module(input)"),
 )  # fmt: skip
+_CORE = frozenset(("batch_norm_1d", "batch_norm_2d", "pooled", "instance_norm_2d"))
 
 
 def messages(rng: random.Random) -> Iterator[Message]:
     """Yield the messages of this cause, drawn from `rng`."""
-    return distinct(_messages(rng))
-
-
-def _messages(rng: random.Random) -> Iterator[Message]:
-    for group, run in _RAISED.items():
-        for _ in range(NUM_RAISED):
-            yield caught(
-                CAUSE,
-                group,
-                partial(run, rng),
-                core=group in ("batch_norm_1d", "batch_norm_2d", "pooled", "instance_norm_2d"),
-            )
+    yield from raised_messages(CAUSE, _RAISED, rng, NUM_RAISED, core=_CORE)
     for _ in range(60):
         yield rendered(CAUSE, "value", _value(rng, _size(rng)), "ValueError", core=True, frames=_frames(rng))
     for _ in range(30):
@@ -212,7 +203,7 @@ def _scripted(rng: random.Random) -> object:
     return torch.jit.script(nn.BatchNorm1d(channels))(torch.zeros(1, channels))
 
 
-_RAISED: dict[str, Callable[[random.Random], object]] = {
+_RAISED: dict[str, Operation] = {
     "batch_norm_1d": partial(_layer, nn.BatchNorm1d, 0, 1),
     "batch_norm_1d_length": partial(_layer, nn.BatchNorm1d, 1, 1),
     "batch_norm_2d": partial(_layer, nn.BatchNorm2d, 2, 1),

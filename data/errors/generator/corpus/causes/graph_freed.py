@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from corpus import library_frames
-from corpus.library_frames import distinct
 from corpus.message import Message
 from corpus.raising import caught, rendered
+from corpus.wordings import Operation, raised_messages
 
 CAUSE = "graph_freed"
 
@@ -51,15 +51,10 @@ _FUNCTIONS = (
 
 def messages(rng: random.Random) -> Iterator[Message]:
     """Yield the messages of this cause, drawn from `rng`."""
-    return distinct(_messages(rng))
-
-
-def _messages(rng: random.Random) -> Iterator[Message]:
     for group, forward in _FORWARDS.items():
         for ending in (_backward_twice, _grad_twice):
             yield caught(CAUSE, group, partial(ending, forward, rng), core=group in ("linear", "lstm", "mul"))
-    for group, run in _OTHER.items():
-        yield caught(CAUSE, group, partial(run, rng))
+    yield from raised_messages(CAUSE, _OTHER, rng, 1)
     for number, wording in enumerate(_WORDINGS):
         for _ in range(8 if number in (0, 2) else 24):
             frames = library_frames.backward(rng) if rng.random() < 0.8 else library_frames.grad(rng)
@@ -257,7 +252,7 @@ def _jacobian_row(rng: random.Random) -> None:
         torch.autograd.grad(output, inputs)
 
 
-_OTHER: dict[str, Callable[[random.Random], object]] = {
+_OTHER: dict[str, Operation] = {
     "custom_function": _custom,
     "hidden_state": _hidden_state,
     "generator": _generator,

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from corpus import library_frames
 from corpus.inplace_wordings import NEEDED, NODES, needed, views
-from corpus.library_frames import distinct
 from corpus.message import Message
-from corpus.raising import caught, rendered
+from corpus.raising import rendered
+from corpus.wordings import Operation, raised_messages
 
 CAUSE = "inplace_modified"
 NUM_RAISED = 6
@@ -33,18 +33,12 @@ _LEAF = (
     "a view of a leaf Variable that requires grad is being used in an in-place operation.",
     "leaf variable has been moved into the graph interior",
 )
+_CORE = frozenset(("relu", "sigmoid", "optimizer_step", "leaf_add", "leaf_view", "leaf_row", "inference_add", "unbind"))
 
 
 def messages(rng: random.Random) -> Iterator[Message]:
     """Yield the messages of this cause, drawn from `rng`."""
-    return distinct(_messages(rng))
-
-
-def _messages(rng: random.Random) -> Iterator[Message]:
-    core = {"relu", "sigmoid", "optimizer_step", "leaf_add", "leaf_view", "leaf_row", "inference_add", "unbind"}
-    for group, run in _RAISED.items():
-        for _ in range(NUM_RAISED):
-            yield caught(CAUSE, group, partial(run, rng), core=group in core)
+    yield from raised_messages(CAUSE, _RAISED, rng, NUM_RAISED, core=_CORE)
     for _ in range(90):
         yield rendered(CAUSE, "needed", needed(rng), "RuntimeError", core=True, frames=library_frames.backward(rng))
     for _ in range(10):
@@ -182,7 +176,7 @@ def _add_one(tensor: Tensor) -> object:
     return tensor.add_(1.0)
 
 
-_RAISED: dict[str, Callable[[random.Random], object]] = {
+_RAISED: dict[str, Operation] = {
     "relu": partial(_after, F.relu, _add_one),
     "sigmoid": partial(_after, torch.sigmoid, _fill_row),
     "tanh": partial(_after, torch.tanh, lambda tensor: tensor.mul_(2.0)),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import torch
@@ -18,29 +18,19 @@ from torchmetrics.functional.classification import (
 )
 
 from corpus import device_asserts
-from corpus.library_frames import cross_entropy, distinct, embedding, layer_call, replica
+from corpus.library_frames import cross_entropy, embedding, layer_call, replica
 from corpus.message import Message
-from corpus.raising import caught, rendered
+from corpus.raising import rendered
+from corpus.wordings import Operation, raised_messages
 
 CAUSE = "label_out_of_range"
 NUM_RAISED = 9
 _FLOATS = (torch.float32, torch.float64)
 
-Fail = Callable[[random.Random], object]
-
 
 def messages(rng: random.Random) -> Iterator[Message]:
     """Yield the messages of this cause, drawn from `rng`."""
-    return distinct(_messages(rng))
-
-
-def _messages(rng: random.Random) -> Iterator[Message]:
-    for group, fail in _CORE.items():
-        for _ in range(NUM_RAISED):
-            yield caught(CAUSE, group, partial(fail, rng), core=True)
-    for group, fail in _OTHER.items():
-        for _ in range(NUM_RAISED):
-            yield caught(CAUSE, group, partial(fail, rng))
+    yield from raised_messages(CAUSE, _CORE | _OTHER, rng, NUM_RAISED, core=frozenset(_CORE))
     for _ in range(14):
         text = f"Target {_bad(rng, 20)} is out of bounds."
         frames = (*layer_call(rng), cross_entropy(rng))
@@ -243,7 +233,7 @@ def _binary_metric(rng: random.Random) -> Tensor:
     return rng.choice((binary_accuracy, binary_stat_scores))(torch.zeros(3), target, validate_args=True)
 
 
-_CORE: dict[str, Fail] = {
+_CORE: dict[str, Operation] = {
     "cross_entropy": _nll,
     "embedding": _embedding,
     "one_hot": _one_hot,
@@ -254,7 +244,7 @@ _CORE: dict[str, Fail] = {
     "categorical": _categorical,
 }
 
-_OTHER: dict[str, Fail] = {
+_OTHER: dict[str, Operation] = {
     "nll_spatial": _nll_spatial,
     "cross_entropy_weight": partial(_nll, weighted=True),
     "cross_entropy_smoothing": partial(_nll, smoothing=0.1),

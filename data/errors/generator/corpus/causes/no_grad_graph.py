@@ -15,9 +15,9 @@ from torch.autograd import functional
 from torch.utils.checkpoint import checkpoint
 
 from corpus import library_frames
-from corpus.library_frames import distinct
 from corpus.message import Message
-from corpus.raising import caught, rendered
+from corpus.raising import rendered
+from corpus.wordings import Operation, raised_messages
 
 CAUSE = "no_grad_graph"
 NUM_RAISED = 3
@@ -98,18 +98,14 @@ _WORDINGS: tuple[tuple[str, bool, str, tuple[str, ...]], ...] = (
     )),
 )  # fmt: skip
 _IN_BACKWARD = {"element", "element_variables", "element_dot", "no_nodes", "volatile", "lightning_step"}
+_CORE = frozenset(
+    ("plain", "no_grad", "detached", "frozen", "unused", "inference", "hook", "flag", "grad_norm", "integer")
+)
 
 
 def messages(rng: random.Random) -> Iterator[Message]:
     """Yield the messages of this cause, drawn from `rng`."""
-    return distinct(_messages(rng))
-
-
-def _messages(rng: random.Random) -> Iterator[Message]:
-    core = {"plain", "no_grad", "detached", "frozen", "unused", "inference", "hook", "flag", "grad_norm", "integer"}
-    for group, run in _RAISED.items():
-        for _ in range(NUM_RAISED):
-            yield caught(CAUSE, group, partial(run, rng), core=group in core)
+    yield from raised_messages(CAUSE, _RAISED, rng, NUM_RAISED, core=_CORE)
     for group, is_core, exception, wordings in _WORDINGS:
         for _ in range(45 if group == "element" else 12 if is_core else 8):
             text = rng.choice(wordings).format(n=rng.choice((0, 0, 0, 0, 1, 2)), l=rng.randrange(10, 900))
@@ -240,7 +236,7 @@ def _gradcheck(rng: random.Random) -> object:
     return torch.autograd.gradcheck(torch.exp, (_values(rng),))
 
 
-_RAISED: dict[str, Callable[[random.Random], object]] = {
+_RAISED: dict[str, Operation] = {
     "plain": partial(_backward, _values),
     "no_grad": partial(_backward, _without_grad),
     "detached": partial(_backward, lambda rng: _leaf(rng).exp().detach()),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from corpus import library_frames
-from corpus.library_frames import distinct, frame
+from corpus.library_frames import frame
 from corpus.message import Frame, Message
-from corpus.raising import caught, rendered
+from corpus.raising import rendered
+from corpus.wordings import Operation, raised_messages
 
 CAUSE = "numpy_requires_grad"
 NUM_RAISED = 4
@@ -70,22 +71,9 @@ _WORDINGS: tuple[tuple[str, bool, str, tuple[str, ...]], ...] = (
 )  # fmt: skip
 _NUM_RENDERED = {"requires_grad": 45, "requires_grad_var": 25, "device": 45, "cuda": 30}
 _DEVICES = (
-    *["cuda:0"] * 6,
-    "cuda:1",
-    "cuda:2",
-    "cuda:3",
-    "cuda:7",
-    "cuda",
-    "mps:0",
-    "mps:0",
-    "xpu:0",
-    "xla:0",
-    "xla:1",
-    "hpu:0",
-    "npu:0",
-    "meta",
-    "privateuseone:0",
-)
+    *["cuda:0"] * 6, "cuda:1", "cuda:2", "cuda:3", "cuda:7", "cuda", "mps:0", "mps:0", "xpu:0", "xla:0", "xla:1",
+    "hpu:0", "npu:0", "meta", "privateuseone:0",
+)  # fmt: skip
 # What asks for an array. Each row: file, function, source line; torch's own frames follow.
 _CALLERS: tuple[tuple[str, str, str], ...] = (
     ("numpy/core/_asarray.py", "asarray", "return array(a, dtype, copy=False, order=order)"),
@@ -127,18 +115,12 @@ _CALLERS: tuple[tuple[str, str, str], ...] = (
     ("ultralytics/utils/metrics.py", "process", "tp = torch.cat(self.stats[\"tp\"]).numpy()"),
     ("pycocotools/cocoeval.py", "evaluate", "dt = np.asarray(dt)"),
 )  # fmt: skip
+_CORE = frozenset(("numpy", "asarray", "bfloat16"))
 
 
 def messages(rng: random.Random) -> Iterator[Message]:
     """Yield the messages of this cause, drawn from `rng`."""
-    return distinct(_messages(rng))
-
-
-def _messages(rng: random.Random) -> Iterator[Message]:
-    core = {"numpy", "asarray", "bfloat16"}
-    for group, run in _RAISED.items():
-        for _ in range(NUM_RAISED):
-            yield caught(CAUSE, group, partial(run, rng), core=group in core)
+    yield from raised_messages(CAUSE, _RAISED, rng, NUM_RAISED, core=_CORE)
     for group, is_core, exception, wordings in _WORDINGS:
         for _ in range(_NUM_RENDERED.get(group, 10)):
             text = rng.choice(wordings).format(device=rng.choice(_DEVICES))
@@ -205,7 +187,7 @@ def _conjugated(rng: random.Random) -> Tensor:
     return torch.ones(rng.randint(2, 9), dtype=rng.choice((torch.complex64, torch.complex128))).conj()
 
 
-_RAISED: dict[str, Callable[[random.Random], object]] = {
+_RAISED: dict[str, Operation] = {
     "numpy": lambda rng: _leaf(rng).numpy(),
     "result": lambda rng: (_leaf(rng) * 2).numpy(),
     "asarray": lambda rng: np.asarray(_leaf(rng)),

@@ -14,15 +14,9 @@ from corpus.causes.parameter_layers import Layout, affine, norm
 Draw = Callable[[random.Random], Layout]
 
 BUFFERS = (
-    "running_mean",
-    "running_var",
-    "num_batches_tracked",
-    "position_ids",
-    "attn_mask",
-    "relative_position_index",
-    "inv_freq",
-    "anchors",
-)
+    "running_mean", "running_var", "num_batches_tracked", "position_ids", "attn_mask", "relative_position_index",
+    "inv_freq", "anchors",
+)  # fmt: skip
 
 
 def _bert(rng: random.Random) -> Layout:

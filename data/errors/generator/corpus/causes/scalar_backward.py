@@ -13,9 +13,10 @@ from torch import Tensor
 from torch.autograd import functional
 
 from corpus import library_frames
-from corpus.library_frames import distinct, frame
+from corpus.library_frames import frame
 from corpus.message import Frame, Message
-from corpus.raising import caught, rendered
+from corpus.raising import rendered
+from corpus.wordings import Operation, raised_messages
 
 CAUSE = "scalar_backward"
 NUM_RAISED = 5
@@ -75,18 +76,12 @@ _WORDINGS: tuple[tuple[str, bool, str, tuple[str, ...]], ...] = (
 )  # fmt: skip
 _IN_BACKWARD = {"implicit", "implicit_dot", "real_scalar", "mismatch", "mismatch_dtype", "gradients_type"}
 _NUM_RENDERED = {"implicit": 55, "mismatch": 30, "to_scalar": 16}
+_CORE = frozenset(("result", "per_example", "grad", "gradient_shape", "item", "func_grad"))
 
 
 def messages(rng: random.Random) -> Iterator[Message]:
     """Yield the messages of this cause, drawn from `rng`."""
-    return distinct(_messages(rng))
-
-
-def _messages(rng: random.Random) -> Iterator[Message]:
-    core = {"result", "per_example", "grad", "gradient_shape", "item", "func_grad"}
-    for group, run in _RAISED.items():
-        for _ in range(NUM_RAISED):
-            yield caught(CAUSE, group, partial(run, rng), core=group in core)
+    yield from raised_messages(CAUSE, _RAISED, rng, NUM_RAISED, core=_CORE)
     for group, is_core, exception, wordings in _WORDINGS:
         for _ in range(_NUM_RENDERED.get(group, 10)):
             frames = _frames(rng) if group in _IN_BACKWARD else ()
@@ -208,7 +203,7 @@ def _line_search(rng: random.Random) -> object:
     return torch.optim.LBFGS([leaf]).step(lambda: leaf.detach())  # type: ignore[no-untyped-call]
 
 
-_RAISED: dict[str, Callable[[random.Random], object]] = {
+_RAISED: dict[str, Operation] = {
     "leaf": partial(_backward, _leaf),
     "result": partial(_backward, lambda rng: _leaf(rng) * 2),
     "rows": partial(_backward, lambda rng: torch.ones(rng.randint(2, 9), 3, requires_grad=True).mean(1)),

@@ -21,7 +21,6 @@ SLOTS: dict[str, Slot] = {
     "classes": one_of(2, 3, 5, 10, 20, 21, 81, 91, 100, 1000),
     "width": one_of(64, 128, 256, 512, 768, 1024, 2048, 4096),
     "vocab": one_of(30522, 32000, 32001, 32064, 50257, 50265, 128256, 28996, 250002),
-    "param": one_of("params", "lr", "betas", "momentum_buffer", "exp_avg", "step"),
     "file": one_of("checkpoint_best.pt", "checkpoints/last.ckpt", "model_final.pth", "weights/best.pt", "/content/drive/MyDrive/model.pth", "epoch_12.pth"),
 }  # fmt: skip
 

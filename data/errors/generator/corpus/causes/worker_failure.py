@@ -21,7 +21,7 @@ from typing import Any
 import torch
 import torch.multiprocessing  # registers how tensors cross to another process
 from torch._utils import ExceptionWrapper
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import DataLoader, Dataset
 
 from corpus.causes.worker_wordings import KILLED, SHARED_MEMORY, SLOTS, STARTING
 from corpus.message import Message
@@ -106,10 +106,6 @@ def _pickling(rng: random.Random) -> Iterator[Message]:
         for kind, value in held.items():
             yield caught(CAUSE, f"pickle {kind}", partial(_sent_to_worker, value))
         held["text file"].detach()
-
-
-class _Stream(IterableDataset[int]):
-    """A stream of which a loader knows no length."""
 
 
 def _options(rng: random.Random) -> Iterator[Message]:

@@ -28,8 +28,6 @@ SLOTS: dict[str, Slot] = {
     "cls": one_of("OSError", "RuntimeError", "MemoryError", "FileNotFoundError"),
     "address": one_of("0x7f85c6d2e160", "0x7fc7fa34f7f0", "0x7f0a1bd3c700", "0x7efd2b1c8d90"),
     "path": one_of("/usr/lib/python3.6", "/opt/conda/lib/python3.8", "/home/user/anaconda3/envs/torch/lib/python3.9", "C:\\Users\\user\\anaconda3\\lib", "C:\\Python310\\lib"),
-    "handle": one_of("00000000000005F8", "00000000000012D4", "0000000000000864"),
-    "code": one_of("0x000003E6", "0x00000057", "0x000001f4"),
     "dll": one_of("cudnn_cnn_infer64_8.dll", "caffe2_detectron_ops.dll", "cufft64_10.dll", "cublas64_11.dll", "nvfuser_codegen.dll", "shm.dll"),
     "exitcode": one_of(1, -9, -11, -7, 255),
 }  # fmt: skip
