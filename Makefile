@@ -39,7 +39,7 @@ parity-whole: setup
 
 # Every test of several processes; the everyday suite has a selection.
 ranks: setup
-	$(BIN)/pytest tests/distributed tests/task/test_not_finite.py -m "long or not long"
+	$(BIN)/pytest tests/distributed tests/learn/test_not_finite.py -m "long or not long"
 
 # Every test of continued runs, with 50 kills at random moments and torch.compile: some minutes.
 resume: setup

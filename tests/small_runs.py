@@ -11,7 +11,7 @@ import torch
 
 from project.lit.datamodule import JsonlDataModule
 from project.lit.module import LitClassifier
-from project.task.network import Pooling
+from project.network import Pooling
 from tiny_corpus import Corpus
 
 

@@ -130,7 +130,7 @@ def test_help_names_our_networks_and_not_every_module(command: str, capsys: pyte
         main([command, "--help"])
     assert stopped.value.code == 0
     shown = capsys.readouterr().out
-    assert "project.task.network.TextCNN" in shown
+    assert "project.network.TextCNN" in shown
     assert "torch.nn.Identity" not in shown
     assert ("--trainer.callbacks" in shown) == (command == "fit")
 

@@ -9,9 +9,8 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 
-from project.errors import UserError
-from project.signals import Listener, Stopped, say_stopped, tell_launcher
-from project.spelling import nearest
+from project.errors import UserError, nearest
+from project.ranks.signals import Listener, Stopped, say_stopped, tell_launcher
 
 # command: (module with its `main`, arguments that main is given before the user's, what --help says)
 COMMANDS: dict[str, tuple[str, tuple[str, ...], str]] = {
@@ -87,7 +86,7 @@ def _is_told(error: Exception) -> bool:
     """Whether a launcher has been told, which then prints what the first rank to fail said, and nothing of the rest."""
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return False
-    from project.launch import record
+    from project.ranks.launch import record
 
     return record(error)
 

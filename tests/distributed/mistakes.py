@@ -19,7 +19,7 @@ OWN_COUNT = [
     ("run.num_window_examples += plan.num_counted_together(micro_batch)", "run.num_window_examples += num_examples"),
     ("run.num_window_examples / run.world.size", "(run.num_window_examples or 1)"),
 ]
-ORDER = "task/order.py"
+ORDER = "data/order.py"
 SHARE = "mine = together[self.rank :: self.world_size].tolist()"
 
 MISTAKES = [

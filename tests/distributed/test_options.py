@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from project.config import Distributed
 from project.errors import UserError
+from project.ranks.config import Distributed
 
 
 def test_what_a_strategy_knows_is_accepted() -> None:

@@ -189,7 +189,7 @@ def test_dropout_differs_between_ranks_and_examples_are_shared_out(corpus: Corpu
 
 
 NO_DROPOUT = [
-    "--model.network=project.task.network.Pooling",
+    "--model.network=project.network.Pooling",
     "--model.network.dropout=0",
     "--model.network.token_dropout=0",
     "--model.optimizer=torch.optim.SGD",

@@ -16,7 +16,7 @@ import pytest
 import torch
 from interrupted import first_difference
 
-from project.runs import held
+from project.commands.runs import held
 from tiny_corpus import Corpus, write_corpus
 
 ROOT = Path(__file__).parents[2]
@@ -54,12 +54,12 @@ class Interrupted(torch.nn.Module):
 
 PARTING = """\
 import os
-import project.saved
+import project.commands.saved
 from pathlib import Path
 from interrupting import Interrupted
 
 if os.environ.get("RANK") == "1":
-    project.saved.newest_checkpoint = lambda root, name: Path(os.environ["OLDER"])
+    project.commands.saved.newest_checkpoint = lambda root, name: Path(os.environ["OLDER"])
 
 
 class Parting(Interrupted):

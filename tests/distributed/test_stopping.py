@@ -46,10 +46,10 @@ class Waiting(torch.nn.Module):
 
 SLOW = """\
 import os, time
-import project.task.checkpoint
+import project.checkpoint.file
 from waiting import Waiting
 
-sync = project.task.checkpoint.sync
+sync = project.checkpoint.file.sync
 
 
 def slow(path):
@@ -60,7 +60,7 @@ def slow(path):
     sync(path)
 
 
-project.task.checkpoint.sync = slow
+project.checkpoint.file.sync = slow
 
 
 class Slow(Waiting):

@@ -12,15 +12,15 @@ from jsonargparse import ArgumentParser, Namespace
 
 import project.lit.cli
 from project.__main__ import main
+from project.config.command_line import check_arguments, options
 from project.errors import UserError
-from project.faults.command_line import check_arguments, options
 from tiny_corpus import Corpus
 
 BASE = """\
 seed_everything: 1
 trainer: {max_epochs: 2}
 model:
-  network: {class_path: project.task.network.TextCNN, init_args: {dim: 8}}
+  network: {class_path: project.network.TextCNN, init_args: {dim: 8}}
   optimizer: {class_path: torch.optim.AdamW, init_args: {lr: 0.05}}
   lr_scheduler: {class_path: torch.optim.lr_scheduler.OneCycleLR, init_args: {max_lr: 0.05}}
 """
@@ -144,8 +144,7 @@ def overlay_faults(check: Check, text: str | bytes, *arguments: str) -> list[str
         # classes; the base names them
         (
             "model:\n  network:\n    init_args:\n      dimm: 3\n",
-            "x.yaml:4: model.network.init_args.dimm: project.task.network.TextCNN has no such argument; "
-            "did you mean dim?",
+            "x.yaml:4: model.network.init_args.dimm: project.network.TextCNN has no such argument; did you mean dim?",
         ),
         (
             "model:\n  optimizer:\n    init_args:\n      lr: fast\n",
@@ -158,7 +157,7 @@ def overlay_faults(check: Check, text: str | bytes, *arguments: str) -> list[str
         ),
         (
             "model: {network: {init_args: {num_tokens: 3}}}\n",
-            "x.yaml:1: model.network.init_args.num_tokens: project.task.network.TextCNN has no such argument",
+            "x.yaml:1: model.network.init_args.num_tokens: project.network.TextCNN has no such argument",
         ),
         (
             "model:\n  network:\n    dim: 3\n",
@@ -173,9 +172,8 @@ def overlay_faults(check: Check, text: str | bytes, *arguments: str) -> list[str
             "x.yaml:3: model.network.init_args: no keys under it; add some, or take the line out",
         ),
         (
-            "model:\n  network: {class_path: project.task.network.Poling}\n",
-            "x.yaml:2: model.network: project.task.network has no class Poling; "
-            "did you mean project.task.network.Pooling?",
+            "model:\n  network: {class_path: project.network.Poling}\n",
+            "x.yaml:2: model.network: project.network has no class Poling; did you mean project.network.Pooling?",
         ),
         (
             "model:\n  optimizer: Adamw\n",
@@ -276,11 +274,11 @@ def test_one_fault_of_a_file_is_one_plain_line(check: Check, text: str | bytes, 
         (["--model.optimizer.lr=fast"], "--model.optimizer.lr: expected a number, found fast"),
         (
             ["--model.network.init_args.dimm=3"],
-            "--model.network.init_args.dimm: project.task.network.TextCNN has no such argument; did you mean dim?",
+            "--model.network.init_args.dimm: project.network.TextCNN has no such argument; did you mean dim?",
         ),
         (
-            ["--model.network=project.task.network.Pooling", "--model.network.num_filters=3"],
-            "--model.network.num_filters: project.task.network.Pooling has no such argument",
+            ["--model.network=project.network.Pooling", "--model.network.num_filters=3"],
+            "--model.network.num_filters: project.network.Pooling has no such argument",
         ),
         (["--trainer={max_epoch: 3}"], "trainer.max_epoch: no such key; did you mean trainer.max_epochs?"),
         (
@@ -295,7 +293,7 @@ def test_one_fault_of_an_option_is_one_plain_line(check: Check, arguments: list[
 
 
 def test_all_faults_of_two_files_and_the_command_line_are_reported_at_once(check: Check) -> None:
-    Path("y.yaml").write_text("trainer: {max_epoch: 1}\nmodel: {network: {class_path: project.task.network.Pooling}}\n")
+    Path("y.yaml").write_text("trainer: {max_epoch: 1}\nmodel: {network: {class_path: project.network.Pooling}}\n")
     found = overlay_faults(
         check,
         "data:\n  batchsize: x\n  max_tokens: x\n",
@@ -310,15 +308,15 @@ def test_all_faults_of_two_files_and_the_command_line_are_reported_at_once(check
         "y.yaml:1: trainer.max_epoch: no such key; did you mean trainer.max_epochs?",
         "bsae.yaml: no such file; did you mean base.yaml?",
         "command line: --data.num_workers: expected a whole number of at least 0, found many",
-        "command line: --model.network.num_filters: project.task.network.Pooling has no such argument",
+        "command line: --model.network.num_filters: project.network.Pooling has no such argument",
     ]
 
 
 def test_a_class_holds_for_the_files_after_it(check: Check) -> None:
-    Path("y.yaml").write_text("model: {network: {class_path: project.task.network.Pooling}}\n")
+    Path("y.yaml").write_text("model: {network: {class_path: project.network.Pooling}}\n")
     Path("z.yaml").write_text("model: {network: {init_args: {num_filters: 3}}}\n")
     found = faults(check, ["--config=base.yaml", "--config=y.yaml", "--config=z.yaml"])
-    assert found == ["z.yaml:1: model.network.init_args.num_filters: project.task.network.Pooling has no such argument"]
+    assert found == ["z.yaml:1: model.network.init_args.num_filters: project.network.Pooling has no such argument"]
     check(["--config=base.yaml", "--config=z.yaml"])  # TextCNN has it
 
 
@@ -329,7 +327,7 @@ def test_required_keys_are_named_with_their_place(check: Check) -> None:
         for name in ("network", "optimizer")
     ]
     assert faults(check, []) == expected
-    assert faults(check, ["--model.network=project.task.network.Pooling"]) == expected[1:]
+    assert faults(check, ["--model.network=project.network.Pooling"]) == expected[1:]
     # a key with a faulty value is faulty, not missing
     Path("x.yaml").write_text("model: {network: null, optimizer: 3}\n")
     assert faults(check, ["--config=x.yaml"]) == [
@@ -391,7 +389,7 @@ def test_a_module_that_fails_to_import_is_the_persons_own_fault(
         ("early_stopping: &b {mode: min}\ncheckpoint: {<<: *b, mode: max}\n", "checkpoint.mode", "max"),
         ("model: {lr_scheduler: null}\n", "model.lr_scheduler", None),
         ("model: {optimizer: {init_args: {lr: 1e-3}}}\n", "model.optimizer.init_args.lr", 1e-3),
-        ("model: {network: project.task.network.Pooling}\n", "model.network.init_args.dim", 8),
+        ("model: {network: project.network.Pooling}\n", "model.network.init_args.dim", 8),
         ("model: {class_weights: {a: 2, b: 0.5}}\n", "model.class_weights", {"a": 2.0, "b": 0.5}),
         ("trainer: {max_epochs: -1}\n", "trainer.max_epochs", -1),
         (  # needs max_lr as well, and keeps the base's, as arguments of the same name are kept
@@ -408,7 +406,7 @@ def test_what_is_right_is_taken(check: Check, text: str, key: str, expected: obj
 
 def test_options_that_are_right_are_taken(check: Check) -> None:
     Path("trainer.yaml").write_text("max_epochs: 7\n")
-    networks = ["--model.network=project.task.network.Pooling", "--model.network.dim=9", "--model.lr_scheduler=null"]
+    networks = ["--model.network=project.network.Pooling", "--model.network.dim=9", "--model.lr_scheduler=null"]
     optimizer = "--model.optimizer={class_path: torch.optim.SGD, init_args: {lr: 1}}"
     groups = ["--trainer", "trainer.yaml", "--trainer.max_steps", "-1", "--data={batch_size: 3}"]
     callbacks = ["--trainer.callbacks+=Timer", "--trainer.callbacks.duration=00:00:01:00"]
@@ -443,7 +441,7 @@ def test_faults_come_before_a_printed_configuration_but_help_always_works(
     assert faults(check, ["--config=base.yaml", "--print_config", "--nam=a"]) == [
         "command line: --nam: no such option; did you mean --name?"
     ]
-    for helps in ("--help", "-h", "--model.network.help=project.task.network.Pooling"):
+    for helps in ("--help", "-h", "--model.network.help=project.network.Pooling"):
         with pytest.raises(SystemExit, match="0"):
             check([helps])
         assert "--" in capsys.readouterr().out

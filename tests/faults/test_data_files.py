@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from project.__main__ import main
-from project.config import DataConfig
-from project.task import rows as rows_module
-from project.task.data import Data
-from project.task.rows import DataError, Label, load_rows
-from project.task.tokenizer import TokenizerConfig
-from project.task.vocabulary import Vocabulary
+from project.data import rows as rows_module
+from project.data.config import DataConfig
+from project.data.rows import DataError, Label, load_rows
+from project.data.splits import Data
+from project.data.tokenizer import TokenizerConfig
+from project.data.vocabulary import Vocabulary
 from tiny_corpus import Corpus
 
 CONFIG = Path(__file__).parents[2] / "configs" / "default.yaml"
@@ -55,10 +55,10 @@ def test_one_line_of_200_megabytes(packed: bool, tmp_path: Path) -> None:
 
 
 def test_a_line_of_just_the_longest_length_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("project.task.lines.MAX_LINE_BYTES", len(GOOD))
+    monkeypatch.setattr("project.data.lines.MAX_LINE_BYTES", len(GOOD))
     (tmp_path / "rows.jsonl").write_bytes(GOOD * 3)
     assert len(load_rows(tmp_path / "rows.jsonl", tmp_path / "other")) == 3
-    monkeypatch.setattr("project.task.lines.MAX_LINE_BYTES", len(GOOD) - 1)
+    monkeypatch.setattr("project.data.lines.MAX_LINE_BYTES", len(GOOD) - 1)
     (tmp_path / "rows.jsonl").write_bytes(GOOD * 4)
     assert refused(tmp_path / "rows.jsonl").startswith(":1: line too long")
 
@@ -237,7 +237,7 @@ def test_a_cache_of_another_version_is_left_alone(tmp_path: Path, monkeypatch: p
     old = load_rows(path, cache)
     assert old.fingerprint != new.fingerprint
     assert len(list(cache.glob("rows-*/"))) == 2
-    monkeypatch.setattr("project.task.vocabulary.tokenizers.__version__", "0.0.1")
+    monkeypatch.setattr("project.data.vocabulary.tokenizers.__version__", "0.0.1")
     folders = set(cache.iterdir())
     Vocabulary.fit(old, ALL_WORDS, cache)
     monkeypatch.undo()

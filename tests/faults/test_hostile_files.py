@@ -12,9 +12,9 @@ import torch
 
 from faults import hostile
 from project.__main__ import main
+from project.checkpoint.classifier import Classifier
+from project.checkpoint.file import read_checkpoint
 from project.errors import UserError
-from project.task.checkpoint import read_checkpoint
-from project.task.classifier import Classifier
 from tiny_corpus import Corpus, write_corpus
 
 CONFIG = Path(__file__).parents[2] / "configs" / "default.yaml"
@@ -151,13 +151,13 @@ DAMAGED = {
     ),
     "an argument too many": (
         "network",
-        {"class_path": "project.task.network.TextCNN", "init_args": {"command": "ls"}},
+        {"class_path": "project.network.TextCNN", "init_args": {"command": "ls"}},
         "unexpected keyword argument 'command'",
     ),
-    "arguments as a list": ("network", {"class_path": "project.task.network.TextCNN", "init_args": [1]}, "init_args"),
+    "arguments as a list": ("network", {"class_path": "project.network.TextCNN", "init_args": [1]}, "init_args"),
     "another size": (
         "network",
-        {"class_path": "project.task.network.TextCNN", "init_args": {"dim": 3}},
+        {"class_path": "project.network.TextCNN", "init_args": {"dim": 3}},
         "weights do not fit",
     ),
 }

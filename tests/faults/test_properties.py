@@ -17,13 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parity.handmade import records, write_trace
+from project.data.batch import collate
+from project.data.dataset import Example
+from project.data.lines import Fault, LineParser, repeats_a_key
+from project.data.order import OrderedBatches
+from project.data.rows import DataError, load_rows
 from project.parity.compare import EXACT, first_divergence
-from project.parity.reading import read_trace
-from project.task.batch import collate
-from project.task.dataset import Example
-from project.task.lines import Fault, LineParser, repeats_a_key
-from project.task.order import OrderedBatches
-from project.task.rows import DataError, load_rows
+from project.trace.reading import read_trace
 
 NUM_EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
 quick = settings(max_examples=NUM_EXAMPLES or 100, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 import torch
 
-import project.task.data
+import project.data.splits
 from project.__main__ import main
-from project.faults.running import explanation
-from project.task.data import Data
-from project.task.dataset import Example, JsonlDataset
-from project.task.network import Pooling
+from project.commands.running import explanation
+from project.data.dataset import Example, JsonlDataset
+from project.data.splits import Data
+from project.network import Pooling
 from tiny_corpus import Corpus
 
 CONFIG = Path(__file__).parents[2] / "configs" / "default.yaml"
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.parametrize("twin", TWINS)
 def call(twin: str, corpus: Corpus, *more: str) -> int:
     """Train for three epochs of four steps."""
     base = ["--config", str(CONFIG), *corpus.arguments, "--trainer.accelerator=cpu", "--data.batch_size=13"]
-    network = ["--model.network=project.task.network.Pooling", "--model.network.dim=8"]
+    network = ["--model.network=project.network.Pooling", "--model.network.dim=8"]
     return main([*TWINS[twin], *base, *network, "--trainer.max_epochs=3", "--trainer.log_every_n_steps=1", *more])
 
 
@@ -151,7 +151,7 @@ def test_loader_processes_that_hang(twin: str, corpus: Corpus, monkeypatch: pyte
         raise AssertionError
 
     monkeypatch.setattr(JsonlDataset, "__getitem__", hanging)
-    monkeypatch.setattr(project.task.data, "LOADER_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr(project.data.splits, "LOADER_TIMEOUT_SECONDS", 1)
     monkeypatch.setattr("torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL", 0.5)  # how long their end is waited for
     assert call(twin, corpus, "--data.num_workers=1") == 2
     assert error(capsys).startswith(

@@ -13,7 +13,7 @@ import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from project.__main__ import main
-from project.config import EarlyStopping as EarlyStoppingConfig
+from project.checkpoint.config import EarlyStopping as EarlyStoppingConfig
 from project.hand.early_stopping import EarlyStopping
 from project.hand.trainer import OTHER_KEYS
 from tiny_corpus import Corpus, write_corpus

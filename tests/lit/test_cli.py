@@ -13,15 +13,15 @@ import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from project.__main__ import main
-from project.runs import best_checkpoint, new_run
-from project.task.classifier import Classifier
+from project.checkpoint.classifier import Classifier
+from project.commands.runs import best_checkpoint, new_run
 from tiny_corpus import STRANGERS_NETWORK, Corpus, write_corpus
 
 CONFIG = """\
 seed_everything: 1
 trainer: {max_epochs: 2, accelerator: cpu, log_every_n_steps: 1}
 model:
-  network: {class_path: project.task.network.Pooling, init_args: {dim: 16}}
+  network: {class_path: project.network.Pooling, init_args: {dim: 16}}
   optimizer: {class_path: torch.optim.AdamW, init_args: {lr: 0.05}}
   lr_scheduler: {class_path: torch.optim.lr_scheduler.OneCycleLR, init_args: {max_lr: 0.05}}
 data: {batch_size: 8}

@@ -18,15 +18,15 @@ from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau, StepLR
 
 from project.__main__ import main
+from project.checkpoint.file import read_checkpoint
+from project.commands.report import confusion_figure
+from project.commands.runs import best_checkpoint, new_run
+from project.data.batch import collate
+from project.data.order import OrderedBatches
 from project.errors import UserError
+from project.learn.objective import summed_loss
 from project.lit.checkpoint import BestAndLast
-from project.report import confusion_figure
-from project.runs import best_checkpoint, new_run
-from project.task.batch import collate
-from project.task.checkpoint import read_checkpoint
-from project.task.network import Pooling
-from project.task.objective import summed_loss
-from project.task.order import OrderedBatches
+from project.network import Pooling
 from small_runs import data_module, lit_module, trainer
 from tiny_corpus import Corpus
 
@@ -34,7 +34,7 @@ CONFIG = """\
 seed_everything: 1
 trainer: {max_epochs: 2, accelerator: cpu, log_every_n_steps: 1}
 model:
-  network: {class_path: project.task.network.Pooling, init_args: {dim: 16}}
+  network: {class_path: project.network.Pooling, init_args: {dim: 16}}
   optimizer: {class_path: torch.optim.AdamW, init_args: {lr: 0.05}}
   lr_scheduler: {class_path: torch.optim.lr_scheduler.OneCycleLR, init_args: {max_lr: 0.05}}
 data: {batch_size: 8}
@@ -280,7 +280,7 @@ def test_a_run_that_fails_later_keeps_its_folder(
     def full(path: Path, content: object) -> None:
         raise UserError(f"{path}: the checkpoint cannot be written (no space left)")
 
-    monkeypatch.setattr("project.task.checkpoint_writer.write_checkpoint", full)
+    monkeypatch.setattr("project.checkpoint.writer.write_checkpoint", full)
     config = corpus.folder / "config.yaml"
     config.write_text(CONFIG, encoding="utf-8")
     assert main(["fit", "--config", str(config), *corpus.arguments]) == 2

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader
 
 from project.errors import UserError
 from project.lit.trace import TraceCallback
-from project.trace import digest
+from project.trace.tracer import digest
 
 NUM_BATCHES = 5
 Batches = DataLoader[Any]

@@ -12,10 +12,10 @@ from lightning.pytorch.plugins.precision import MixedPrecision
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau, StepLR
 
-from project.task.batch import collate
-from project.task.network import Pooling
-from project.task.objective import summed_loss
-from project.task.order import OrderedBatches
+from project.data.batch import collate
+from project.data.order import OrderedBatches
+from project.learn.objective import summed_loss
+from project.network import Pooling
 from small_runs import data_module, lit_module, trainer
 from tiny_corpus import Corpus
 

@@ -138,13 +138,13 @@ MISTAKES = [
     Mistake(
         "decay of biases and norms, by the optimizer's default",
         "optimizer",
-        {"task/recipe.py": [(', "weight_decay": 0.0}', "}")]},
+        {"learn/recipe.py": [(', "weight_decay": 0.0}', "}")]},
     ),
     Mistake("Adam instead of AdamW", "optimizer", {}, own_options=("--model.optimizer=torch.optim.Adam",)),
     Mistake(
         "last window dropped",
         "optimizer",
-        {"task/plan.py": [(" == 0 or self.closes_epoch(micro_batch)", " == 0")]},
+        {"learn/plan.py": [(" == 0 or self.closes_epoch(micro_batch)", " == 0")]},
         WINDOWS,
     ),
     # Modes, loss, precision
@@ -171,17 +171,17 @@ MISTAKES = [
     Mistake(
         "weights drawn with another seed",
         "forward",
-        {"task/recipe.py": [("manual_seed(self.seed)", "manual_seed(1 + self.seed)")]},
+        {"learn/recipe.py": [("manual_seed(self.seed)", "manual_seed(1 + self.seed)")]},
     ),
     Mistake(
         "a plain tensor instead of a buffer",
         "forward",
-        {"task/network/blocks.py": [(BUFFER, "self.calls = torch.zeros((), dtype=torch.int64)")]},
+        {"network/blocks.py": [(BUFFER, "self.calls = torch.zeros((), dtype=torch.int64)")]},
     ),
     Mistake(
         "a buffer not saved",
         "checkpoint",
-        {"task/network/blocks.py": [(BUFFER, BUFFER.replace("int64))", "int64), persistent=False)"))]},
+        {"network/blocks.py": [(BUFFER, BUFFER.replace("int64))", "int64), persistent=False)"))]},
     ),
     # The scheduler
     Mistake(
@@ -213,15 +213,15 @@ MISTAKES = [
     Mistake(
         "sampler seeded differently",
         "data",
-        {"task/data.py": [("seed=self.config.seed if", "seed=1 + self.config.seed if")]},
+        {"data/splits.py": [("seed=self.config.seed if", "seed=1 + self.config.seed if")]},
     ),
-    Mistake("shuffle off", "data", {"task/data.py": [("seed=self.config.seed if training else None", "seed=None")]}),
+    Mistake("shuffle off", "data", {"data/splits.py": [("seed=self.config.seed if training else None", "seed=None")]}),
     Mistake("another text length", "data", {}, own_options=("--data.max_tokens=5",)),
     Mistake(
         "validation drawing from the training random stream",
         "rng",
         {
-            "task/data.py": [
+            "data/splits.py": [
                 (
                     "generator=torch.Generator().manual_seed(self.config.seed)",
                     "generator=torch.Generator() if training else None",
@@ -232,7 +232,7 @@ MISTAKES = [
     Mistake(
         "weights drawn from the training random stream",
         "rng",
-        {"task/recipe.py": [("with torch.random.fork_rng(devices=[]):", "if True:")]},
+        {"learn/recipe.py": [("with torch.random.fork_rng(devices=[]):", "if True:")]},
     ),
     # Evaluation
     Mistake(

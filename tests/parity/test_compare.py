@@ -15,9 +15,9 @@ from torch import Tensor
 from parity.handmade import HEADER, Json, edited, records, tensor, write_trace
 from project.errors import UserError
 from project.parity.compare import Difference, Divergence, Tolerance, first_divergence, pin_down
-from project.parity.reading import Trace, read_trace
 from project.parity.ulp import INCOMPARABLE
-from project.trace import STAGES
+from project.trace.reading import Trace, read_trace
+from project.trace.tracer import STAGES
 
 # For each stage: a record that has it, a quantity there, and another value of it.
 OTHER: dict[str, tuple[int, str, str, Any]] = {

@@ -13,15 +13,15 @@ import torch
 
 from parity.handmade import CHECKPOINT, edited, records, write_trace
 from project.__main__ import main
+from project.checkpoint.file import FORMAT, write_checkpoint
+from project.commands.report import terminal
 from project.errors import UserError
 from project.parity import cli, twins
 from project.parity.compare import EXACT, Difference, Divergence
 from project.parity.quantities import LAST, PREDICTIONS
-from project.parity.reading import Trace, read_trace
 from project.parity.report import Report, Side, print_report
 from project.parity.twins import Twin, newest_run, run
-from project.report import terminal
-from project.task.checkpoint import FORMAT, write_checkpoint
+from project.trace.reading import Trace, read_trace
 from tiny_corpus import Corpus
 
 DEFAULT = Path(__file__).parents[2] / "configs" / "default.yaml"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from distributed.mistakes import MISTAKES as MISTAKES_BETWEEN_RANKS
 from parity.mistakes import MISTAKES
-from project.parity.stages import USUAL_CAUSES
+from project.trace.stages import USUAL_CAUSES
 
 LINES = (Path(__file__).parents[2] / "docs" / "parity.md").read_text(encoding="utf-8").splitlines()
 

@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from torch.autograd import gradcheck, gradgradcheck
 
 from gradient_oracle import Problem, distances
-from project.task.batch import collate
-from project.task.dataset import Example
-from project.task.network import Pooling, TextCNN, Transformer
-from project.task.objective import normalise, summed_loss
-from project.task.order import OrderedBatches
-from project.task.plan import Plan
+from project.data.batch import collate
+from project.data.dataset import Example
+from project.data.order import OrderedBatches
+from project.learn.objective import normalise, summed_loss
+from project.learn.plan import Plan
+from project.network import Pooling, TextCNN, Transformer
 
 NUM_TOKENS, NUM_CLASSES = 60, 4
 LENGTHS = [1, 2, 3, 5, 8, 13, 16, 21, 32, 34, 4, 9]  # tokens of the twelve examples; 16 and 32 fill their tiles

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from parity.handmade import HEADER, Json, edited, records
+from project.checkpoint.file import FORMAT, write_checkpoint
 from project.parity.compare import EXACT, Tolerance
 from project.parity.quantities import LAST, PREDICTIONS, Row, rows_of_runs, rows_of_traces
-from project.parity.reading import Trace
 from project.parity.ulp import INCOMPARABLE
-from project.task.checkpoint import FORMAT, write_checkpoint
+from project.trace.reading import Trace
 
 NUM_VALUES = {"training losses": 8, "gradient norms": 4, "learning rates": 24, "validation metrics": 4}
 """Of the traces written by hand."""

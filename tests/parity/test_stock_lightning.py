@@ -20,7 +20,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 from gradient_oracle import UNIT_ROUNDOFF, Problem, distances
-from project.task.objective import normalise, summed_loss
+from project.learn.objective import normalise, summed_loss
 
 NUM_FEATURES, NUM_CLASSES = 5, 3
 ACCUMULATE = 3

@@ -10,8 +10,8 @@ import torch
 import yaml
 from interrupted import EACH_STEP, TWINS, content, first_difference, go_on, stopped, train
 
-from project.saved import Saved, changed_settings
-from project.task.checkpoint import read_checkpoint
+from project.checkpoint.file import read_checkpoint
+from project.commands.saved import Saved, changed_settings
 from tiny_corpus import write_corpus
 
 EPOCH = 8

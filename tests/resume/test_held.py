@@ -16,8 +16,8 @@ import torch
 from interrupted import CONFIG, EACH_STEP, TWINS, content, first_difference, go_on, listed, train
 
 from project.__main__ import main
-from project.runs import LOCK
-from project.task.network import TextCNN
+from project.commands.runs import LOCK
+from project.network import TextCNN
 from tiny_corpus import Corpus
 
 forks = multiprocessing.get_context("fork")  # a fresh process without the seconds that importing torch takes

@@ -18,7 +18,7 @@ import pytest
 from interrupted import CONFIG, TWINS, content, curves, first_difference, train
 
 from project.__main__ import main
-from project.task.checkpoint import read_checkpoint
+from project.checkpoint.file import read_checkpoint
 from tiny_corpus import Corpus
 
 NUM_KILLS = int(os.environ.get("TWINLOOP_KILLS", "6"))

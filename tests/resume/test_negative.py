@@ -12,7 +12,7 @@ from interrupted import EACH_STEP, TWINS, content, curves, first_difference, go_
 
 import project.hand.resume
 import project.lit.resume
-from project.task.order import OrderedBatches
+from project.data.order import OrderedBatches
 from tiny_corpus import write_corpus
 
 STEP = 11  # past the overflows, and between two logged steps

@@ -29,7 +29,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--data.tokenizer.num_tokens=20"], "the vocabulary (data.tokenizer) is another"),
         (["--data.max_tokens=5"], "data.max_tokens was 192 and is 5"),
         (["--model.network.init_args.token_dropout=0.5"], "init_args.token_dropout was 0.1 and is 0.5"),
-        (["--model.network=Pooling"], "model.network was project.task.network"),
+        (["--model.network=Pooling"], "model.network was project.network"),
         (["--trainer.accumulate_grad_batches=4"], "where no window ends with a world size of 1"),
         (["--seed_everything=2"], "24 rows of an epoch in the order of seed_everything 1, and 2 has another order"),
         (["--data.batch_size=5"], "saved after 24 rows of epoch 1, where no window ends"),

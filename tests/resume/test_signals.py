@@ -20,9 +20,9 @@ from interrupted import CONFIG, TWINS, content, curves, first_difference, go_on,
 from torch._C._distributed_c10d import HashStore
 
 from project.__main__ import main
-from project.signals import EXIT_CODES, MOVES, STOP, Listener, Stopped
-from project.task.data import Data
-from project.task.network import TextCNN
+from project.data.splits import Data
+from project.network import TextCNN
+from project.ranks.signals import EXIT_CODES, MOVES, STOP, Listener, Stopped
 from tiny_corpus import Corpus
 
 OPTIONS = ["--trainer.accumulate_grad_batches=2", "--trainer.val_check_interval=4"]
@@ -257,7 +257,7 @@ def test_the_validation_that_was_left_need_not_be_run(
 
 
 def test_while_a_rank_saves_the_others_see_it_move(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("project.signals.GRACE_SECONDS", 0.04)
+    monkeypatch.setattr("project.ranks.signals.GRACE_SECONDS", 0.04)
     moved = threading.Event()
 
     class Store(HashStore):
@@ -281,7 +281,7 @@ def test_while_a_rank_saves_the_others_see_it_move(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("moves", ["nothing", "this rank", "a rank that saves", "nothing, and the store is gone"])
 def test_a_rank_that_is_told_to_stop_leaves_when_nothing_moves(moves: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("project.signals.GRACE_SECONDS", 0.02)
+    monkeypatch.setattr("project.ranks.signals.GRACE_SECONDS", 0.02)
     left, looked = threading.Event(), threading.Event()
     codes, looks = [], count()
 

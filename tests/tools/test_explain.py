@@ -70,10 +70,10 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeClassifier]:
     class Fake(FakeClassifier):
         asked: list[list[str]] = []  # noqa: RUF012
 
-    module = types.ModuleType("project.task.classifier")
+    module = types.ModuleType("project.checkpoint.classifier")
     module.Classifier = Fake  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "project.task.classifier", module)
-    monkeypatch.setattr("project.runs.best_checkpoint", lambda: Path("runs/newest/best.ckpt"))
+    monkeypatch.setitem(sys.modules, "project.checkpoint.classifier", module)
+    monkeypatch.setattr("project.commands.runs.best_checkpoint", lambda: Path("runs/newest/best.ckpt"))
     return Fake
 
 
@@ -185,7 +185,7 @@ def test_no_run_and_damaged_checkpoint_are_one_line_and_2(
 
     assert command_line(["explain", "--ckpt_path", "damaged.ckpt", "x"]) == 2
     assert capsys.readouterr() == ("", "error: damaged.ckpt: cannot be read as a checkpoint\n")
-    monkeypatch.setattr("project.runs.best_checkpoint", none)
+    monkeypatch.setattr("project.commands.runs.best_checkpoint", none)
     assert command_line(["explain", "x"]) == 2
     assert capsys.readouterr() == ("", "error: runs: no finished run here\n")
 

@@ -7,16 +7,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from project.agreement import agreed
-from project.config import Checkpoint
+from project.checkpoint.config import Checkpoint
+from project.checkpoint.file import check_writable, describe, keep_previous
+from project.checkpoint.position import Position, best, fingerprints, progress
+from project.checkpoint.random_states import random_states
+from project.checkpoint.writer import CheckpointWriter
+from project.data.splits import Data
 from project.hand.early_stopping import EarlyStopping
 from project.hand.loop import Training
-from project.task.checkpoint import check_writable, describe, keep_previous
-from project.task.checkpoint_writer import CheckpointWriter
-from project.task.data import Data
-from project.task.random_states import random_states
-from project.task.resume import Position, best, fingerprints, progress
-from project.task.sharding import whole
+from project.ranks.agreement import agreed
+from project.ranks.sharding import whole
 
 
 class BestAndLast:
@@ -77,7 +77,7 @@ class BestAndLast:
         self.writer.wait_for()
 
     def content(self, *, validation_due: bool) -> dict[str, Any]:
-        """What is saved of a run; see task/checkpoint.py."""
+        """What is saved of a run; see checkpoint/file.py."""
         run, stopping = self.training, self.early_stopping
         position = Position(run.epoch, run.micro_batch, run.step, validation_due)
         mine = {

@@ -11,32 +11,32 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from project.errors import UserError
-from project.faults.running import explained
-from project.hand.checkpoint import BestAndLast
-from project.hand.distributed import World, process_group
-from project.hand.fit import be_deterministic, fit, seed_everything
-from project.hand.loop import evaluate, predict
-from project.hand.precision import forward_context, network_dtype, pick_device
-from project.hand.settings import Settings, read_settings
-from project.launch import check_launched, is_rank, launch, num_processes
-from project.predictions import refuse_standard_input, write_predictions
-from project.report import best_line, finished_line, print_evaluation, terminal
-from project.saved import (
+from project.checkpoint.file import read_classifier
+from project.checkpoint.position import NothingLeft
+from project.commands.predictions import refuse_standard_input, write_predictions
+from project.commands.report import best_line, finished_line, print_evaluation, terminal
+from project.commands.running import explained
+from project.commands.saved import (
     changed_settings,
     newest_best,
     to_continue,
     with_config_to_continue,
     with_saved_config,
 )
-from project.signals import Listener, Stopped, say_stopped
-from project.spelling import nearest
-from project.task.checkpoint import read_classifier
-from project.task.data import Data
-from project.task.objective import figures
-from project.task.recipe import check_compiler, network_from
-from project.task.resume import NothingLeft
-from project.trust import take_allowed
+from project.config.trust import take_allowed
+from project.data.splits import Data
+from project.errors import UserError, nearest
+from project.hand.checkpoint import BestAndLast
+from project.hand.distributed import World, process_group
+from project.hand.fit import be_deterministic, fit, seed_everything
+from project.hand.loop import evaluate, predict
+from project.hand.precision import forward_context, network_dtype, pick_device
+from project.hand.settings import Settings, read_settings
+from project.learn.objective import figures
+from project.learn.recipe import check_compiler, network_from
+from project.ranks.environment import is_rank
+from project.ranks.launch import check_launched, launch, num_processes
+from project.ranks.signals import Listener, Stopped, say_stopped
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,6 +1,6 @@
 """Several processes by hand: who this one is, what is added up between them, and how a network is shared by them.
 
-torchrun (or project/launch.py, which is torchrun's own launcher) starts the ranks and tells each who it is through
+torchrun (or ranks/launch.py, which is torchrun's own launcher) starts the ranks and tells each who it is through
 environment variables; torch.distributed does the rest.
 """
 
@@ -22,8 +22,9 @@ from torch.distributed.distributed_c10d import _get_default_store
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from project.config import Distributed
-from project.launch import is_rank, join_ranks, leave_ranks
+from project.ranks.config import Distributed
+from project.ranks.environment import is_rank
+from project.ranks.launch import join_ranks, leave_ranks
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from project.config import EarlyStopping as EarlyStoppingConfig
+from project.checkpoint.config import EarlyStopping as EarlyStoppingConfig
 
 
 class EarlyStopping:

@@ -16,8 +16,13 @@ import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from project.agreement import has_arrived
-from project.config import Trace
+from project.checkpoint.classifier import start_from, tokenizer_in
+from project.checkpoint.position import NothingLeft
+from project.commands.report import Mistake, keep_worst, terminal, worst_of
+from project.commands.runs import held, mark_launched, new_run
+from project.commands.saved import Saved
+from project.data.batch import Batch
+from project.data.splits import Data
 from project.hand.checkpoint import BestAndLast
 from project.hand.distributed import ALONE, World, distributed
 from project.hand.early_stopping import EarlyStopping
@@ -26,18 +31,13 @@ from project.hand.loop import Training, evaluate, train_epoch
 from project.hand.precision import forward_context, gradient_scaler, network_dtype, pick_device
 from project.hand.resume import restore_best, restore_stopping, restore_training
 from project.hand.settings import Settings
-from project.report import Mistake, keep_worst, terminal, worst_of
-from project.runs import held, mark_launched, new_run
-from project.saved import Saved
-from project.signals import Listener, Stopped
-from project.task.batch import Batch
-from project.task.classifier import start_from
-from project.task.data import Data
-from project.task.not_finite import LossWatch
-from project.task.objective import Figures, figures
-from project.task.recipe import check_compiler
-from project.task.resume import NothingLeft
-from project.trace import OFF, Tracer
+from project.learn.not_finite import LossWatch
+from project.learn.objective import Figures, figures
+from project.learn.recipe import check_compiler
+from project.ranks.agreement import has_arrived
+from project.ranks.signals import Listener, Stopped
+from project.trace.config import Trace
+from project.trace.tracer import OFF, Tracer
 
 
 @dataclass
@@ -224,7 +224,8 @@ def prepare(settings: Settings, world: World = ALONE, resumed: Saved | None = No
 
     data = Data(settings.data)
     init_from = recipe.init_from if resumed is None else None
-    data.fit_vocabulary(resumed.path if resumed is not None and recipe.init_from else init_from)
+    tokenizer_from = resumed.path if resumed is not None and recipe.init_from else init_from
+    data.fit_vocabulary(tokenizer_in(tokenizer_from) if tokenizer_from else None)
     train = data.open_split("train")
     data.open_split("val")
     plan = trainer.plan(len(train), settings.data.batch_size, settings.data.drop_last, world)

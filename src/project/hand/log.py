@@ -12,10 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 from torch.utils.tensorboard import SummaryWriter
 
-from project.hand.checkpoint import BestAndLast
-from project.hand.loop import Counts, Interval, Training
-from project.hand.settings import Settings
-from project.report import (
+from project.commands.report import (
     Mistake,
     confusion_figure,
     epoch_line,
@@ -25,10 +22,13 @@ from project.report import (
     terminal,
     training_line,
 )
-from project.runs import FINISHED, mark_finished, summary
-from project.task.batch import Batch
-from project.task.data import Data
-from project.task.objective import Figures
+from project.commands.runs import FINISHED, mark_finished, summary
+from project.data.batch import Batch
+from project.data.splits import Data
+from project.hand.checkpoint import BestAndLast
+from project.hand.loop import Counts, Interval, Training
+from project.hand.settings import Settings
+from project.learn.objective import Figures
 
 
 class Log:

@@ -18,15 +18,15 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from project.config import Distributed
+from project.data.batch import Batch
+from project.data.order import interleaved
 from project.hand.distributed import ALONE, World, gradients_stay_here
-from project.task.batch import Batch
-from project.task.not_finite import LossWatch
-from project.task.objective import loss_counts, normalise, summed_loss
-from project.task.order import interleaved
-from project.task.plan import Plan
-from project.task.recipe import Recipe
-from project.trace import OFF, Tracer
+from project.learn.not_finite import LossWatch
+from project.learn.objective import loss_counts, normalise, summed_loss
+from project.learn.plan import Plan
+from project.learn.recipe import Recipe
+from project.ranks.config import Distributed
+from project.trace.tracer import OFF, Tracer
 
 
 @dataclass

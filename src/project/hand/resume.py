@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
+from project.checkpoint.position import Position, best_in, check_same_run, position_in, settings_of
+from project.checkpoint.random_states import restore_random_states
+from project.commands.saved import Saved
+from project.data.splits import Data
 from project.hand.checkpoint import BestAndLast
 from project.hand.early_stopping import EarlyStopping
 from project.hand.loop import Training
-from project.saved import Saved
-from project.task.data import Data
-from project.task.random_states import restore_random_states
-from project.task.recipe import describe_network
-from project.task.resume import Position, best_in, check_same_run, position_in, settings_of
-from project.task.sharding import shared_out_state, shared_out_weights
+from project.learn.recipe import describe_network
+from project.ranks.sharding import shared_out_state, shared_out_weights
 
 
 def restore_training(path: Path, content: Mapping[str, Any], training: Training, data: Data) -> Position:

@@ -10,22 +10,17 @@ from typing import Any
 
 from jsonargparse import ArgumentParser, set_parsing_settings
 
-from project.config import (
-    Checkpoint,
-    DataConfig,
-    Distributed,
-    EarlyStopping,
-    Trace,
-    add_shared_arguments,
-    hyperparameters,
-    seed_of,
-)
+from project.checkpoint.config import Checkpoint, EarlyStopping
+from project.commands.arguments import add_shared_arguments, hyperparameters, seed_of
+from project.commands.runs import ROOT
+from project.config.command_line import check_arguments
+from project.config.trust import HELP
+from project.data.config import DataConfig
 from project.errors import UserError
-from project.faults.command_line import check_arguments
 from project.hand.trainer import OTHER_KEYS, TrainerConfig, refuse_other_keys
-from project.runs import ROOT
-from project.task.recipe import Recipe
-from project.trust import HELP
+from project.learn.recipe import Recipe
+from project.ranks.config import Distributed
+from project.trace.config import Trace
 
 
 @dataclass

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from jsonargparse.typing import NonNegativeFloat, PositiveInt
 
-from project.config import Strategy
 from project.errors import UserError
 from project.hand.distributed import World
-from project.task.plan import Plan
+from project.learn.plan import Plan
+from project.ranks.config import Strategy
 
 Precision = Literal["32-true", "bf16-mixed", "bf16-true", "16-mixed"]
 

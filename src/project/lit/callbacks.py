@@ -11,9 +11,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import TensorBoardLogger
 
-from project.lit.checkpoint import BestAndLast
-from project.lit.module import LitClassifier
-from project.report import (
+from project.commands.report import (
     Mistake,
     best_line,
     confusion_figure,
@@ -26,8 +24,10 @@ from project.report import (
     training_line,
     worst_of,
 )
-from project.runs import FINISHED, mark_finished, mark_launched, summary
-from project.task.batch import Batch
+from project.commands.runs import FINISHED, mark_finished, mark_launched, summary
+from project.data.batch import Batch
+from project.lit.checkpoint import BestAndLast
+from project.lit.module import LitClassifier
 
 
 class EpochLines(Callback):

@@ -19,11 +19,11 @@ from lightning.pytorch.plugins.io import CheckpointIO
 from lightning.pytorch.plugins.precision import MixedPrecision
 from torch.distributed.distributed_c10d import _get_default_store
 
-from project.agreement import agreed
-from project.config import Checkpoint
+from project.checkpoint.config import Checkpoint
+from project.checkpoint.file import check_writable, keep_previous, read_checkpoint
+from project.checkpoint.writer import CheckpointWriter
 from project.errors import UserError
-from project.task.checkpoint import check_writable, keep_previous, read_checkpoint
-from project.task.checkpoint_writer import CheckpointWriter
+from project.ranks.agreement import agreed
 
 
 class BestAndLast(CheckpointCallback):
@@ -114,7 +114,7 @@ class BestAndLast(CheckpointCallback):
 
 
 class NeutralCheckpointIO(CheckpointIO):
-    """Translates between Lightning's checkpoint and the project's (task/checkpoint.py), which is what lies on disk."""
+    """Translates between Lightning's checkpoint and the project's (checkpoint/file.py), which is what lies on disk."""
 
     def __init__(self, writer: CheckpointWriter) -> None:
         super().__init__()

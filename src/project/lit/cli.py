@@ -24,22 +24,15 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.precision import MixedPrecision
 from torch import Tensor
 
-from project.config import Distributed, Strategy, add_shared_arguments, hyperparameters
-from project.errors import UserError
-from project.faults.command_line import check_arguments
-from project.faults.running import explained
-from project.launch import check_launched, is_main, is_rank, launch, num_processes
-from project.lit.callbacks import EpochLines, EvaluationClock, RunFolder, TensorBoardPages
-from project.lit.checkpoint import BestAndLast, NeutralCheckpointIO
-from project.lit.datamodule import JsonlDataModule
-from project.lit.module import LitClassifier
-from project.lit.quiet import quieten
-from project.lit.strategies import build_strategy
-from project.lit.trace import TraceCallback
-from project.predictions import refuse_standard_input, write_predictions
-from project.report import finished_line, print_evaluation, terminal
-from project.runs import ROOT, held, new_run
-from project.saved import (
+from project.checkpoint.file import read_classifier
+from project.checkpoint.position import NothingLeft
+from project.checkpoint.writer import CheckpointWriter
+from project.commands.arguments import add_shared_arguments, hyperparameters
+from project.commands.predictions import refuse_standard_input, write_predictions
+from project.commands.report import finished_line, print_evaluation, terminal
+from project.commands.running import explained
+from project.commands.runs import ROOT, held, new_run
+from project.commands.saved import (
     Saved,
     changed_settings,
     newest_best,
@@ -47,17 +40,26 @@ from project.saved import (
     with_config_to_continue,
     with_saved_config,
 )
-from project.signals import Listener, Stopped, say_stopped
-from project.task.checkpoint import read_classifier
-from project.task.checkpoint_writer import CheckpointWriter
-from project.task.order import interleaved
-from project.task.recipe import network_from
-from project.task.resume import NothingLeft
-from project.trust import HELP, take_allowed
+from project.config.command_line import check_arguments
+from project.config.trust import HELP, take_allowed
+from project.data.order import interleaved
+from project.errors import UserError
+from project.learn.recipe import network_from
+from project.lit.callbacks import EpochLines, EvaluationClock, RunFolder, TensorBoardPages
+from project.lit.checkpoint import BestAndLast, NeutralCheckpointIO
+from project.lit.datamodule import JsonlDataModule
+from project.lit.module import LitClassifier
+from project.lit.quiet import quieten
+from project.lit.strategies import build_strategy
+from project.lit.trace import TraceCallback
+from project.ranks.config import Distributed, Strategy
+from project.ranks.environment import is_main, is_rank
+from project.ranks.launch import check_launched, launch, num_processes
+from project.ranks.signals import Listener, Stopped, say_stopped
 
 TRAINER_DEFAULTS = {
     "num_sanity_val_steps": 0,  # bad rows are found when the data is prepared, not by a rehearsal
-    "use_distributed_sampler": False,  # it pads with duplicates (issue 21131); task/order.py shares rows out exactly
+    "use_distributed_sampler": False,  # it pads with duplicates (issue 21131); data/order.py shares rows out exactly
     "enable_model_summary": False,  # EpochLines says what is trained
 }
 
@@ -163,7 +165,7 @@ class Cli(LightningCLI):
             self.discard_run()
             raise UserError(f"trainer: {' '.join(str(error).split())}") from error
         # It broadcasts and reads the device at every micro-batch, to hear of a SIGTERM (issues 20806, 21623), which
-        # project/signals.py hears of in its own way.
+        # project/ranks/signals.py hears of in its own way.
         trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = _nothing  # type: ignore[method-assign]
         return trainer
 

@@ -7,9 +7,10 @@ from typing import Any
 import lightning as L
 from torch.utils.data import DataLoader
 
-from project.config import DataConfig
-from project.task.data import Data
-from project.task.dataset import Example
+from project.checkpoint.classifier import tokenizer_in
+from project.data.config import DataConfig
+from project.data.dataset import Example
+from project.data.splits import Data
 
 SPLITS = {"fit": ("train", "val"), "validate": ("val",), "test": ("test",), "predict": ("predict",)}
 
@@ -28,7 +29,7 @@ class JsonlDataModule(L.LightningDataModule):
     def setup(self, stage: str) -> None:
         """Prepare what `stage` needs; `test_file` is opened by the test stage alone."""
         if stage == "fit" and not hasattr(self.rows, "vocabulary"):
-            self.rows.fit_vocabulary(self.tokenizer_from)
+            self.rows.fit_vocabulary(tokenizer_in(self.tokenizer_from) if self.tokenizer_from else None)
         for split in SPLITS[stage]:
             self.rows.open_split(split)
 

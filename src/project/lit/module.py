@@ -19,22 +19,22 @@ from torch.optim import Optimizer
 from torchmetrics import Metric
 from torchmetrics.classification import MulticlassConfusionMatrix
 
-from project.agreement import has_arrived
-from project.config import Distributed
+from project.checkpoint.classifier import start_from
+from project.checkpoint.file import describe
+from project.checkpoint.position import Position, settings_of
+from project.commands.report import terminal
+from project.data.batch import Batch
+from project.data.splits import Data
+from project.data.vocabulary import Vocabulary
+from project.learn.not_finite import LossWatch
+from project.learn.objective import Figures, figures, loss_counts, normalise, summed_loss
+from project.learn.plan import Plan
+from project.learn.recipe import Recipe, check_compiler
 from project.lit.checkpoint import BestAndLast
 from project.lit.resume import Resumable, restore, saved_run, take_over
-from project.report import terminal
-from project.signals import Listener
-from project.task.batch import Batch
-from project.task.checkpoint import describe
-from project.task.classifier import start_from
-from project.task.data import Data
-from project.task.not_finite import LossWatch
-from project.task.objective import Figures, figures, loss_counts, normalise, summed_loss
-from project.task.plan import Plan
-from project.task.recipe import Recipe, check_compiler
-from project.task.resume import Position, settings_of
-from project.task.vocabulary import Vocabulary
+from project.ranks.agreement import has_arrived
+from project.ranks.config import Distributed
+from project.ranks.signals import Listener
 
 
 class LitClassifier(Resumable):

@@ -20,13 +20,8 @@ from lightning.pytorch.callbacks import EarlyStopping
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from project.config import Checkpoint
-from project.lit.checkpoint import BestAndLast
-from project.task.data import Data
-from project.task.plan import Plan
-from project.task.random_states import random_states, restore_random_states
-from project.task.recipe import Recipe, describe_network
-from project.task.resume import (
+from project.checkpoint.config import Checkpoint
+from project.checkpoint.position import (
     NothingLeft,
     Position,
     best,
@@ -36,6 +31,11 @@ from project.task.resume import (
     position_in,
     progress,
 )
+from project.checkpoint.random_states import random_states, restore_random_states
+from project.data.splits import Data
+from project.learn.plan import Plan
+from project.learn.recipe import Recipe, describe_network
+from project.lit.checkpoint import BestAndLast
 
 
 class Resumable(L.LightningModule):

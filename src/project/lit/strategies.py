@@ -12,9 +12,10 @@ import torch
 from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, Strategy
 from torch.optim import Optimizer
 
-from project.config import Distributed
-from project.launch import is_rank, join_ranks, leave_ranks
-from project.task.sharding import shared_out_state, shared_out_weights, whole
+from project.ranks.config import Distributed
+from project.ranks.environment import is_rank
+from project.ranks.launch import join_ranks, leave_ranks
+from project.ranks.sharding import shared_out_state, shared_out_weights, whole
 
 
 def build_strategy(name: str, options: Distributed, num_ranks: int) -> Strategy | str:

@@ -31,7 +31,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from project.errors import UserError
-from project.trace import OFF, Level, Tracer
+from project.trace.tracer import OFF, Level, Tracer
 
 
 def index_of(batch: Any) -> Any:

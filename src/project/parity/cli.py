@@ -13,17 +13,17 @@ from itertools import compress
 from pathlib import Path
 from typing import NoReturn
 
+from project.commands.report import terminal
+from project.commands.runs import FINISHED
+from project.config.trust import HELP
 from project.errors import UserError
 from project.parity.compare import Divergence, Tolerance, first_divergence, pin_down
 from project.parity.quantities import LAST, PREDICTIONS, Row, rows_of_runs, rows_of_traces
-from project.parity.reading import TRACE, Trace, held, number, read_trace, shared
 from project.parity.report import Report, Side, print_report, write_json
 from project.parity.twins import NAMES, Twin, train
 from project.parity.ulp import INCOMPARABLE
-from project.report import terminal
-from project.runs import FINISHED
-from project.trace import STAGES
-from project.trust import HELP
+from project.trace.reading import TRACE, Trace, held, number, read_trace, shared
+from project.trace.tracer import STAGES
 
 USAGE = """\
 python -m project compare [options] --config FILE [--config FILE …] [--any.key VALUE …]

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from project.parity.reading import Numbered, number, place_of, shared
-from project.parity.reading import Trace as Trace
-from project.parity.reading import read_trace as read_trace
+from project.checkpoint.archive import load_archive
 from project.parity.ulp import ulp_distance, ulp_distances
-from project.task.archive import load_archive
-from project.trace import STAGES
+from project.trace.reading import Numbered, number, place_of, shared
+from project.trace.reading import Trace as Trace
+from project.trace.reading import read_trace as read_trace
+from project.trace.tracer import STAGES
 
 POSITION = ("kind", "epoch", "micro_batch", "step")
 FIRST_STAGE = {"micro_batch": "data", "step": "optimizer"}

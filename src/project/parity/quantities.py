@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from project.checkpoint.archive import load_archive
+from project.checkpoint.file import read_checkpoint
 from project.parity.compare import EXACT, Tolerance
-from project.parity.reading import Numbered, Trace, number, place_of, shared
 from project.parity.ulp import INCOMPARABLE, ulp_distance, ulp_distances
-from project.task.archive import load_archive
-from project.task.checkpoint import read_checkpoint
+from project.trace.reading import Numbered, Trace, number, place_of, shared
 
 TRACED = {
     "training losses": ("forward", ("loss",)),

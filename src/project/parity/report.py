@@ -16,8 +16,8 @@ from rich.text import Text
 from project.errors import UserError
 from project.parity.compare import MISSING, THERE, Difference, Divergence, Tolerance
 from project.parity.quantities import Row
-from project.parity.stages import USUAL_CAUSES
 from project.parity.ulp import INCOMPARABLE
+from project.trace.stages import USUAL_CAUSES
 
 SHOWN = 3
 """Differences of the diverging stage that are printed."""

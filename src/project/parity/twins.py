@@ -16,10 +16,10 @@ from typing import Literal
 import torch
 import yaml
 
+from project.commands.saved import ALONE
 from project.errors import UserError
-from project.launch import is_main, is_rank
 from project.parity.quantities import LAST, PREDICTIONS
-from project.saved import ALONE
+from project.ranks.environment import is_main, is_rank
 
 Twin = Literal["hand", "lit"]
 

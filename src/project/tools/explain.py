@@ -29,14 +29,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
+from project.config.trust import HELP, take_allowed
 from project.errors import UserError
 from project.tools.causes import CAUSES
-from project.trust import HELP, take_allowed
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from project.task.rows import Label
+    from project.data.rows import Label
 
 SURE = 0.5
 """From here on one cause is likelier than all others together; below, a named cause would be wrong more than right."""
@@ -242,8 +242,8 @@ def main(argv: Sequence[str]) -> int:
         raise UserError('the text is empty; give it as an argument, explain "…", or on standard input')
 
     # torch takes seconds to import, so --help and the errors above come before it
-    from project.runs import best_checkpoint
-    from project.task.classifier import Classifier
+    from project.checkpoint.classifier import Classifier
+    from project.commands.runs import best_checkpoint
 
     ckpt_path = options.ckpt_path or best_checkpoint()
     classifier = Classifier.load(ckpt_path)

@@ -1,0 +1,1 @@
+"""What happens between two optimizer steps, beside the arithmetic: signals, saving, early stopping."""

@@ -1,0 +1,1 @@
+"""The file that both twins write and read, and where a saved run stands."""

@@ -1,0 +1,186 @@
+"""Where a saved run stands, and whether it can be continued here.
+
+A position is counted in the plan's terms, never in a loader's: epoch, micro-batches done in it, optimizer steps. A
+position after an epoch's last micro-batch (`micro_batch` equals `num_micro_batches`) means that what closes the epoch,
+such as a scheduler that watches a validation, is still to come.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch.optim import Optimizer
+
+from project.checkpoint.config import Checkpoint
+from project.data.splits import Data
+from project.data.tokenizer import Tokenizer
+from project.errors import UserError
+from project.learn.plan import Plan
+from project.learn.recipe import Recipe
+
+COUNTED = ("num_micro_batches", "accumulate_grad_batches", "world_size", "batch_size", "num_examples")
+"""The plan's numbers that give a position its meaning."""
+
+MOVED_BY_SCHEDULERS = {"lr", "momentum", "betas", "max_lr", "min_lr", "max_momentum", "base_momentum"}
+"""Entries of an optimizer's groups that torch's schedulers write."""
+
+
+class NothingLeft(Exception):
+    """The run that was to be continued has trained all that its plan asks for."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a run stands: at the end of a window."""
+
+    epoch: int
+    """From 0."""
+    micro_batch: int
+    """Micro-batches done in this epoch."""
+    step: int
+    """Optimizer steps so far, skipped ones included."""
+    validation_due: bool = False
+    """A validation follows this micro-batch, and has not been run."""
+
+    def has_closed(self, plan: Plan) -> Position:
+        """The same position as the beginning of the next epoch, where it is the end of one."""
+        if self.micro_batch < plan.num_micro_batches:
+            return self
+        return replace(self, epoch=self.epoch + 1, micro_batch=0)
+
+
+def progress(position: Position, plan: Plan, seed: int, seconds: float) -> dict[str, Any]:
+    """The `progress` of a checkpoint: the position, and the numbers that give it its meaning."""
+    counted = {name: int(getattr(plan, name)) for name in COUNTED}
+    return {**vars(position), **counted, "seed": int(seed), "seconds": seconds}
+
+
+def best(value: float, epoch: int, config: Checkpoint) -> dict[str, Any]:
+    """The `best` of a checkpoint: the watched metric at its best, when that was, and what is watched."""
+    return {"value": value, "epoch": epoch, "monitor": config.monitor, "mode": config.mode}
+
+
+def best_in(content: Mapping[str, Any], config: Checkpoint) -> tuple[float, int]:
+    """Value and epoch of the checkpoint's `best`; NaN and -1, as before the first, where something else was watched."""
+    value, epoch = content["best"]["value"], content["best"]["epoch"]
+    return (value, epoch) if content["best"] == best(value, epoch, config) else (math.nan, -1)
+
+
+def fingerprints(data: Data) -> dict[str, str]:
+    """What the rows of a run were, by split, over their content and not their paths."""
+    return {split: data.splits[split].rows_fingerprint for split in ("train", "val")}
+
+
+def position_in(
+    path: str | Path, content: Mapping[str, Any], plan: Plan, recipe: Recipe, *, is_grouped: bool
+) -> Position:
+    """The checkpoint's position under this run's plan, which may have another world size, batch size or accumulation.
+
+    Raises:
+        UserError: where the position is not the end of a window under this plan, or the saved schedule is too short.
+        NothingLeft: where the plan asks for nothing beyond it.
+    """
+    saved = content["progress"]
+    found = Position(*(saved[name] for name in ("epoch", "micro_batch", "step", "validation_due")))
+    if found.micro_batch == saved["num_micro_batches"]:
+        found = replace(found, micro_batch=plan.num_micro_batches)
+    else:
+        num_rows = found.micro_batch * saved["batch_size"] * saved["world_size"]
+        global_batch_size = plan.batch_size * plan.world_size
+        if is_grouped and global_batch_size != saved["batch_size"] * saved["world_size"]:
+            raise UserError(
+                f"{path}: saved after {num_rows} rows of an epoch whose order is of {saved['batch_size']} rows on "
+                f"{saved['world_size']} ranks (data.group_by_length), and it is another with {plan.batch_size} on "
+                f"{plan.world_size}: take those, or a checkpoint from an epoch's end"
+            )
+        if num_rows and recipe.seed != saved["seed"]:
+            raise UserError(
+                f"{path}: saved after {num_rows} rows of an epoch in the order of seed_everything {saved['seed']}, and "
+                f"{recipe.seed} has another order: take {saved['seed']}, or a checkpoint from an epoch's end"
+            )
+        micro_batch, num_over = divmod(num_rows, global_batch_size)
+        if num_over or micro_batch % plan.accumulate_grad_batches or micro_batch > plan.num_micro_batches:
+            raise UserError(
+                f"{path}: saved after {num_rows} rows of epoch {found.epoch + 1}, where no window ends with a world "
+                f"size of {plan.world_size}, data.batch_size {plan.batch_size} and trainer.accumulate_grad_batches "
+                f"{plan.accumulate_grad_batches}; it was saved with {saved['world_size']}, {saved['batch_size']} and "
+                f"{saved['accumulate_grad_batches']}: take those, or a checkpoint from an epoch's end"
+            )
+        found = replace(found, micro_batch=micro_batch)
+    is_over = 0 <= plan.max_steps <= found.step or 0 <= plan.max_epochs <= found.has_closed(plan).epoch
+    if is_over and not found.validation_due:
+        raise NothingLeft
+    schedule = (content["lr_scheduler"] or {}).get("total_steps")
+    planned = plan.total_steps if recipe.advances_per_step else plan.num_epochs
+    if schedule is not None and planned > schedule:
+        raise UserError(
+            f"{path}: the learning-rate schedule saved here ends after {schedule} advances, but {planned} are planned "
+            "now (trainer.max_epochs, trainer.max_steps); to train on, start a new run with model.init_from"
+        )
+    return found
+
+
+def settings_of(optimizer: Optimizer, *, is_scheduled: bool) -> list[dict[str, Any]]:
+    """The settings of each parameter group, but for learning rates and momenta where a scheduler moves those.
+
+    Loading an optimizer's state lets the saved settings win; a run that is continued puts its own back.
+    """
+    moved = {"params", "initial_lr"} | (MOVED_BY_SCHEDULERS if is_scheduled else set())
+    return [{key: value for key, value in group.items() if key not in moved} for group in optimizer.param_groups]
+
+
+def check_can_go_on(path: str | Path, content: Mapping[str, Any]) -> None:
+    """Tell a checkpoint of a run from one that holds weights alone.
+
+    Raises:
+        UserError: for the latter.
+    """
+    if not {"progress", "best", "ranks", "fingerprints"} <= content.keys():
+        raise UserError(
+            f"{path}: holds weights but not what continuing a run takes; start from it with model.init_from"
+        )
+
+
+def check_same_run(path: str | Path, content: Mapping[str, Any], data: Data, network: Mapping[str, Any]) -> None:
+    """Hold what must not change in the middle of a run against the checkpoint.
+
+    Args:
+        path: the checkpoint, for the message.
+        content: what was read from it.
+        data: this run's rows and vocabulary.
+        network: this run's, as `describe_network` gives it.
+
+    Raises:
+        UserError: one line that names every difference.
+    """
+    theirs, mine = content["classifier"], data.vocabulary
+    differing = []
+    for split, key in (("train", "data.train_file"), ("val", "data.val_file")):
+        if content["fingerprints"][split] != fingerprints(data)[split]:
+            differing.append(f"{key} holds other rows")
+    if Tokenizer.from_json(theirs["vocabulary"]["tokenizer"]).fingerprint != mine.tokenizer.fingerprint:
+        differing.append("the vocabulary (data.tokenizer) is another")
+    if tuple(theirs["vocabulary"]["labels"]) != mine.labels:
+        differing.append(f"the labels were {theirs['vocabulary']['labels']} and are {list(mine.labels)}")
+    if theirs["max_tokens"] != data.config.max_tokens:
+        differing.append(f"data.max_tokens was {theirs['max_tokens']} and is {data.config.max_tokens}")
+    differing += _network_differences(theirs["network"], network)
+    if differing:
+        raise UserError(
+            f"{path}: of another run, which cannot be continued with this configuration: {'; '.join(differing)}"
+        )
+
+
+def _network_differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
+    if theirs["class_path"] != mine["class_path"]:
+        return [f"model.network was {theirs['class_path']} and is {mine['class_path']}"]
+    before, now = theirs["init_args"], mine["init_args"]
+    return [
+        f"model.network.init_args.{name} was {before.get(name)!r} and is {now.get(name)!r}"
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name) != now.get(name)
+    ]

@@ -1,0 +1,138 @@
+"""The command line: its options, and the files that they name, in the order in which jsonargparse applies them."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import re
+from argparse import ArgumentError
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+from jsonargparse import ArgumentParser, Namespace, set_parsing_settings
+
+from project.config.keys import ConfigCheck
+from project.config.nodes import line_of, read_file, read_text
+from project.config.trust import trusted
+from project.errors import UserError
+
+SHOWN = ("--help", "-h", "--print_config", "--print_shtab")
+WITHOUT_VALUE = ("print_config", "print_shtab")
+PLACE = "command line"
+NUMBER = re.compile(r"-\d+|-\d*\.\d+")  # what begins with a dash and is no option, as argparse sees it
+
+
+class Option(NamedTuple):
+    """One option as it was typed; a word that belongs to no option has no key."""
+
+    typed: str
+    key: str
+    value: str | None
+
+
+def check_arguments(parser: ArgumentParser, arguments: Sequence[str]) -> Namespace:
+    """Parse, or report all faults at once.
+
+    Raises:
+        UserError: one line per fault, `file:line: key: what is wrong, what would be right`.
+    """
+    integers_first(parser)
+    name_own_networks(parser)
+    # also for what only jsonargparse sees, such as a class or function within the arguments of a class
+    set_parsing_settings(import_path_denylist=["*"], import_path_allowlist=trusted())
+    if not any(argument in ("-h", "--help") or _asks_for_class_help(argument) for argument in arguments):
+        faults = _faults(parser, arguments)
+        if faults:
+            raise UserError("\n".join(faults))
+    try:
+        return parser.parse_args(list(arguments))
+    except (ArgumentError, TypeError, ValueError) as error:  # what is not foreseen here
+        raise UserError(" ".join(str(error).split())) from None
+
+
+def integers_first(parser: ArgumentParser) -> None:
+    """Let `int` come before `float` in every type of the parser that names both, so that 2 stays 2.
+
+    `Optional[Union[int, float]]` means whichever order of the two was asked for first in the process: typing keeps its
+    results by equality, and unions are equal in any order. Then `limit_val_batches: 1` would mean all of them.
+    """
+    for action in parser._actions:
+        members = get_args(getattr(action, "_typehint", None))
+        if int in members and float in members and members.index(float) < members.index(int):
+            others = [member for member in members if member is not int]
+            others.insert(others.index(float), int)
+            action._typehint = functools.reduce(operator.or_, others)  # type: ignore[attr-defined]
+
+
+def name_own_networks(parser: ArgumentParser) -> None:
+    """Let --help name this project's networks, where jsonargparse would list every class derived from Module."""
+    for action in parser._actions:
+        if action.dest == "model.network":
+            action.extra_help = _own_networks  # type: ignore[attr-defined]
+
+
+def _own_networks() -> str:
+    return ", such as project.network.TextCNN, .Pooling or .Transformer"
+
+
+def _asks_for_class_help(argument: str) -> bool:
+    return argument.startswith("--") and argument.partition("=")[0].endswith(".help")
+
+
+def _faults(parser: ArgumentParser, arguments: Sequence[str]) -> list[str]:
+    check = ConfigCheck(parser)
+    all_read = True
+    for option in options(arguments):
+        place = f"{PLACE}: {option.typed}"
+        if not option.key:
+            hint = f"; did you mean --config {option.typed}?" if option.typed.endswith((".yaml", ".yml")) else ""
+            check.faults.append(f"{place}: belongs to no option{hint}")
+        elif option.key in WITHOUT_VALUE:
+            continue
+        elif not option.typed.startswith(("--", "-c")) or not (option.key == "config" or check.knows(option.key)):
+            check.faults.append(f"{place}: {check.unknown(option.key, 'option', '--')}")
+        elif not option.value and (option.value is None or option.key == "config" or option.key in check.groups):
+            what = "a YAML file" if option.key == "config" else "a value"
+            check.faults.append(f"{place}: expected {what} after it, found nothing")
+            check.given.add(option.key)
+        elif option.key == "config" or option.key in check.groups:
+            all_read &= _read(check, option)
+        else:
+            check.option(place, option.key, option.value)
+    if all_read:
+        check.completeness()
+    return list(dict.fromkeys(check.faults))
+
+
+def options(arguments: Sequence[str]) -> Iterator[Option]:
+    """The options from left to right; a value stands after `=` or is the next word. -c has the key config."""
+    words = list(arguments)
+    while words:
+        typed, equals, value = words.pop(0).partition("=")
+        if not typed.startswith("-") or NUMBER.fullmatch(typed) or not typed.strip("-"):
+            yield Option(typed + equals + value, "", None)
+            continue
+        key = "config" if typed == "-c" else typed.lstrip("-").removesuffix("+")
+        if equals:
+            yield Option(typed, key, value)
+        elif words and key not in WITHOUT_VALUE and (not words[0].startswith("-") or NUMBER.fullmatch(words[0])):
+            yield Option(typed, key, words.pop(0))
+        else:
+            yield Option(typed, key, None)
+
+
+def _read(check: ConfigCheck, option: Option) -> bool:
+    """Check the YAML that --config, or the option of a group, names or spells out; whether it could be read."""
+    prefix = "" if option.key == "config" else f"{option.key}."
+    value = option.value or ""
+    if prefix and value.lstrip().startswith("{"):
+        mapping = read_text(value, f"{PLACE}: {option.typed}", check.faults)
+        if mapping is not None:
+            check.group(lambda node: PLACE, mapping, prefix)
+    else:
+        path = Path(value)
+        mapping = read_file(path, check.faults)
+        if mapping is not None:
+            check.group(lambda node: f"{path}:{line_of(node)}", mapping, prefix)
+    return mapping is not None

@@ -1,0 +1,1 @@
+"""From a row of a file to a batch."""
