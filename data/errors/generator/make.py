@@ -1,12 +1,13 @@
 """Write the bundled corpus of PyTorch errors and its data card: `python data/errors/generator/make.py`.
 
 Every cause has a module in `corpus.causes` that raises or renders its messages; `corpus.surroundings` pastes them
-messily; `corpus.splits` keeps the groups of the splits apart. The same seed and torch give byte-identical files.
+messily; `corpus.splits` keeps the groups of the splits apart. The same seed, Python and packages give the same bytes.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib
 import json
 import os
@@ -80,10 +81,13 @@ def write_atomically(path: Path, text: str) -> None:
 
 def write(rows: dict[Split, list[Row]], output: Path, seed: int) -> None:
     """Write the files of each split under `output/errors`, and the data card as `output/README.md`."""
+    digests: dict[Split, str] = {}
     for split, members in rows.items():
         lines = [json.dumps({"text": row.text, "label": row.message.cause}, ensure_ascii=False) for row in members]
-        write_atomically(output / "errors" / f"{split}.jsonl", "\n".join(lines) + "\n")
-    write_atomically(output / "README.md", card(rows, seed, torch.__version__.split("+")[0]))
+        text = "\n".join(lines) + "\n"
+        digests[split] = hashlib.sha256(text.encode()).hexdigest()
+        write_atomically(output / "errors" / f"{split}.jsonl", text)
+    write_atomically(output / "README.md", card(rows, digests, seed))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

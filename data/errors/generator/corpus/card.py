@@ -3,16 +3,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+
+import torch
 
 from corpus.splits import SPLITS, Row, Split
 from project.tools.causes import CAUSES
 
 _HEAD = """# The bundled corpus: PyTorch's own errors
 
-Texts of PyTorch errors as people paste them, labelled with their cause. Files: `errors/train.jsonl`, `errors/val.jsonl`,
-`errors/test.jsonl`; one JSON object per line, `{{"text": …, "label": …}}`, UTF-8. This card and the files are written by
-`python data/errors/generator/make.py --seed {seed}` with torch {torch}; the same seed and torch give the same bytes. Do not edit by hand.
+Texts of PyTorch errors as people paste them, labelled with their cause. One JSON object per line, `{{"text": …, "label": …}}`,
+UTF-8.
+
+{files}
+
+`python data/errors/generator/make.py --seed {seed}` wrote these files and this card, with Python {python} and torch {torch}. The same
+seed gives the same bytes with the same Python and the packages of `constraints.txt`. Do not edit them by hand; the
+[generator](errors/generator/README.md) says how to change them.
 
 ## How it was made
 
@@ -45,9 +53,13 @@ _LIMITS = """
 """
 
 
-def card(rows: Mapping[Split, Sequence[Row]], seed: int, torch_version: str) -> str:
-    """Return the text of `data/README.md`."""
-    parts = [_HEAD.format(seed=seed, torch=torch_version), _counts(rows), _definitions(), _groups(rows), _LIMITS]
+def card(rows: Mapping[Split, Sequence[Row]], digests: Mapping[Split, str], seed: int) -> str:
+    """Return the text of `data/README.md`; `digests` holds the SHA-256 of each split's file."""
+    files = ["| file | rows | SHA-256 |", "|---|---:|---|"]
+    files += [f"| `errors/{split}.jsonl` | {len(rows[split])} | `{digests[split]}` |" for split in SPLITS]
+    python, torch_version = f"{sys.version_info.major}.{sys.version_info.minor}", torch.__version__.split("+")[0]
+    head = _HEAD.format(files="\n".join(files), seed=seed, python=python, torch=torch_version)
+    parts = [head, _counts(rows), _definitions(), _groups(rows), _LIMITS]
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
 
