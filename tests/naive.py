@@ -35,7 +35,9 @@ def order(num_examples: int, seed: int, epoch: int) -> list[int]:
     return found
 
 
-def grouped(examples: Sequence[int], lengths: Sequence[int], global_batch_size: int, seed: int, epoch: int) -> list[int]:
+def grouped(
+    examples: Sequence[int], lengths: Sequence[int], global_batch_size: int, seed: int, epoch: int
+) -> list[int]:
     """The order of an epoch, with examples of like length together in each 50 global batches."""
     drawn = generator(seed, epoch)
     found: list[int] = []
@@ -51,22 +53,33 @@ def grouped(examples: Sequence[int], lengths: Sequence[int], global_batch_size: 
 
 
 def words(text: str) -> list[str]:
-    """The words of a text of the tiny corpus, such as `word12 cat`: a number of two digits becomes 00."""
-    pieces = text.replace("word", "word ").split()
-    return ["00" if len(piece) == 2 and piece.isdigit() else piece for piece in pieces]
+    """The words of a text of the tiny corpus, such as `word7 cat`: `word`, `7` and `cat`.
 
-
-def token_ids(texts: Sequence[str], max_tokens: int) -> list[list[int]]:
-    """Ids of the texts' words: 1 for one seen once; from 2 on the others, the frequent first, then by the alphabet.
-
-    A long text keeps its first and its last words.
+    A number of two digits becomes 00; word8 and word16 stay whole, since int8 and float16 do.
     """
+    found = []
+    for word in text.split():
+        if word.startswith("word") and word not in ("word8", "word16"):
+            number = word.removeprefix("word")
+            found += ["word", number if len(number) == 1 else "00"]
+        else:
+            found.append(word)
+    return found
+
+
+def vocabulary(texts: Sequence[str]) -> list[str]:
+    """The words seen twice or more, the frequent first, then by the alphabet; their ids are counted from 2."""
     counts = Counter(word for text in texts for word in words(text))
-    known = sorted((word for word in counts if counts[word] >= 2), key=lambda word: (-counts[word], word))
-    rows = [[known.index(word) + 2 if word in known else 1 for word in words(text)] for text in texts]
+    return sorted((word for word in counts if counts[word] >= 2), key=lambda word: (-counts[word], word))
+
+
+def token_ids(text: str, known: Sequence[str], max_tokens: int) -> list[int]:
+    """Ids of the words, 1 for one that is not known; a long text keeps its first and its last words."""
+    ids = [known.index(word) + 2 if word in known else 1 for word in words(text)]
+    if len(ids) <= max_tokens:
+        return ids
     num_last = max_tokens // 2
-    num_first = max_tokens - num_last
-    return [row if len(row) <= max_tokens else row[:num_first] + row[-num_last:] for row in rows]
+    return ids[: max_tokens - num_last] + ids[-num_last:]
 
 
 def batch(rows: Sequence[Sequence[int]], labels: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
