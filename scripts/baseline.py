@@ -22,7 +22,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score
 
-from project.task.rows import DataError, Label, load_rows
+from project.data.rows import DataError, Label, load_rows
 
 WORDS = r"\S+"
 

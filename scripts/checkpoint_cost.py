@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 
-from project.task.checkpoint import write_checkpoint
-from project.task.checkpoint_writer import CheckpointWriter
+from project.checkpoint.file import write_checkpoint
+from project.checkpoint.writer import CheckpointWriter
 
 
 def bare(path: Path, content: Mapping[str, Any]) -> None:

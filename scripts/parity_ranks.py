@@ -25,8 +25,9 @@ from typing import Any
 import torch
 
 from parity_matrix import OVERFLOW, ROOT, Cell, covering, fault, overlay, write_page
-from project.hand.distributed import World, process_group
+from project.hand.distributed import process_group
 from project.parity.twins import Twin, newest_run, run
+from project.ranks.world import World
 
 BEGIN, END = "<!-- figures of the distributed cells -->", "<!-- end of the distributed figures -->"
 

@@ -20,7 +20,7 @@ PAGE = ROOT / "docs" / "faults.md"
 HOSTILE = "tests/faults/test_hostile_files.py::test_a_hostile_file_is_refused_with_one_line"
 KILLED = "tests/resume/test_killed.py::test_killed_at_random_moments"
 NUM_KILLS = 50
-WHOLE = ("tests/faults/", "tests/test_trust.py")
+WHOLE = ("tests/faults/", "tests/config/test_trust.py")
 """Tests that are run whether the page names them or not."""
 
 

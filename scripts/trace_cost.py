@@ -21,19 +21,19 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from project.config import Trace
+from project.data.batch import Batch
 from project.errors import UserError
 from project.hand.fit import open_trace, prepare
 from project.hand.loop import Training, train_epoch
 from project.hand.settings import read_settings
-from project.task.batch import Batch
-from project.trace import Level, Tracer
+from project.trace.config import Trace
+from project.trace.tracer import Level, Tracer
 
 LEVELS: dict[str, Level | None] = {"none": None, "cheap": "cheap", "full": "full"}
 NETWORKS = {
     "default configuration": [],
     "a small network": [
-        "--model.network=project.task.network.Pooling",
+        "--model.network=project.network.Pooling",
         *(f"--model.network.{key}=8" for key in ("dim", "hidden", "ngram_buckets")),
     ],
 }

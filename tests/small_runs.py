@@ -17,11 +17,14 @@ from tiny_corpus import Corpus
 
 def data_module(corpus: Corpus, **changes: Any) -> JsonlDataModule:
     settings = {"train_file": str(corpus.train), "val_file": str(corpus.val), "test_file": str(corpus.test)}
-    return JsonlDataModule(**(settings | {"cache_dir": str(corpus.folder / "cache"), "batch_size": 8} | changes))
+    return JsonlDataModule(**(settings | {"cache_dir": str(corpus.cache), "batch_size": 8} | changes))
 
 
 def lit_module(**changes: Any) -> LitClassifier:
-    settings = {"network": functools.partial(Pooling, dim=8), "optimizer": functools.partial(torch.optim.SGD, lr=0.1)}
+    settings: dict[str, Any] = {
+        "network": functools.partial(Pooling, dim=8),
+        "optimizer": functools.partial(torch.optim.SGD, lr=0.1),
+    }
     return LitClassifier(**(settings | changes))
 
 

@@ -13,11 +13,12 @@ from pathlib import Path
 import torch
 
 from parity.mistakes import LOOP, Mistake, planted
-from project.hand.distributed import World, process_group
+from project.hand.distributed import process_group
+from project.ranks.world import World
 
 OWN_COUNT = [
-    ("run.num_window_examples += plan.num_counted_together(micro_batch)", "run.num_window_examples += num_examples"),
-    ("run.num_window_examples / run.world.size", "(run.num_window_examples or 1)"),
+    ("num_window_examples += plan.num_counted_together(micro_batch)", "num_window_examples += num_examples"),
+    ("training.num_window_examples / training.world.size", "(training.num_window_examples or 1)"),
 ]
 ORDER = "data/order.py"
 SHARE = "mine = together[self.rank :: self.world_size].tolist()"
@@ -27,22 +28,22 @@ MISTAKES = [
     Mistake(
         "the ranks' number forgotten in the mean",
         "normalise",
-        {LOOP: [("run.num_window_examples / run.world.size", "run.num_window_examples")]},
+        {LOOP: [("training.num_window_examples / training.world.size", "training.num_window_examples")]},
     ),
     Mistake(
         "gradients never added up between ranks",
         "backward",
-        {LOOP: [("keep=not plan.closes_window(micro_batch)", "keep=True")]},
+        {LOOP: [("enabled=not plan.closes_window(micro_batch)", "enabled=True")]},
     ),
     Mistake(
         "gradients added up at every micro-batch",
         "backward",
-        {LOOP: [("keep=not plan.closes_window(micro_batch)", "keep=False")]},
+        {LOOP: [("enabled=not plan.closes_window(micro_batch)", "enabled=False")]},
     ),
     Mistake(
         "the row that stands in counted",
         "forward",
-        {LOOP: [("if num_examples == 0:", "if False:")]},
+        {LOOP: [("only_counted(logits, batch.labels, num_examples)", "logits, batch.labels")]},
     ),
     Mistake(
         "dropout alike in all ranks",
@@ -60,7 +61,10 @@ MISTAKES = [
         "evaluation",
         {
             LOOP: [
-                ("Counts(world.added_up(confusion).cpu(), world.added_up(losses).cpu())", "Counts(confusion, losses)")
+                (
+                    "Counts(world.all_reduce_(confusion).cpu(), world.all_reduce_(losses).cpu())",
+                    "Counts(confusion, losses)",
+                )
             ]
         },
     ),

@@ -13,8 +13,8 @@ import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from project.__main__ import main
+from project.between.early_stopping import EarlyStopping
 from project.checkpoint.config import EarlyStopping as EarlyStoppingConfig
-from project.hand.early_stopping import EarlyStopping
 from project.hand.trainer import OTHER_KEYS
 from tiny_corpus import Corpus, write_corpus
 
@@ -177,8 +177,8 @@ def test_the_rule_of_early_stopping(mode: Any, values: list[float], stops: list[
     rule = EarlyStopping(EarlyStoppingConfig(patience=2, mode=mode))
     found = []
     for value in values:
-        rule.validated(value)
-        found.append(rule.stopped)
+        rule.validated({"val/macro_f1": value})
+        found.append(rule.should_stop)
     assert found == stops
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from parity.mistakes import LOOP, planted
+from parity.mistakes import planted
 from tiny_corpus import Corpus
 
 CONFIG = Path(__file__).parents[2] / "configs" / "default.yaml"
@@ -46,7 +46,8 @@ def test_the_accumulated_loss_keeps_no_graph(corpus: Corpus) -> None:
 
 def test_a_loss_accumulated_with_its_graph_is_caught(corpus: Corpus) -> None:
     """The planted mistake: memory grows with every micro-batch."""
-    with planted({LOOP: [("run.interval.loss += loss.detach()", "run.interval.loss = run.interval.loss + loss")]}):
+    kept = ("self.loss += loss.detach()", "self.loss = self.loss + loss")
+    with planted({"learn/interval.py": [kept]}):
         sizes = graph_sizes(corpus)
     assert all(later > earlier for earlier, later in itertools.pairwise(sizes))
 

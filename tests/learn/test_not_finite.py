@@ -23,6 +23,7 @@ from project.errors import UserError
 from project.learn.not_finite import LOOK_AFTER, LossWatch
 from project.parity.cli import compare_paths
 from project.parity.compare import EXACT
+from project.ranks.world import ALONE
 from tiny_corpus import Corpus, write_corpus
 
 POISONED = """\
@@ -259,7 +260,7 @@ class Lines:
 
 
 def watch(policy: Any, said: list[str] | None = None) -> LossWatch:
-    return LossWatch(policy, nn.Linear(2, 2), Lines(), 1, [].append if said is None else said.append)  # type: ignore[arg-type]
+    return LossWatch(policy, nn.Linear(2, 2), Lines(), ALONE, [].append if said is None else said.append)  # type: ignore[arg-type]
 
 
 def test_nothing_is_computed_or_read_until_something_is_read_anyway() -> None:
@@ -267,7 +268,7 @@ def test_nothing_is_computed_or_read_until_something_is_read_anyway() -> None:
     with Reads() as reads:  # type: ignore[no-untyped-call]
         for step in range(1, LOOK_AFTER + 1):
             stops.saw(step, loss, ids)
-            assert not stops.leaves_out([])
+            assert not stops.leave_out_if_not_finite([])
         stops.logged(1.0)
     assert reads.num_calls == reads.num_reads == 0
 

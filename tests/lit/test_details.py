@@ -25,7 +25,7 @@ from project.data.batch import collate
 from project.data.order import OrderedBatches
 from project.errors import UserError
 from project.learn.objective import summed_loss
-from project.lit.checkpoint import BestAndLast
+from project.lit.between import BetweenSteps
 from project.network import Pooling
 from small_runs import data_module, lit_module, trainer
 from tiny_corpus import Corpus
@@ -202,6 +202,7 @@ def test_an_evaluation_needs_nothing_of_training_but_the_checkpoint(corpus: Corp
     assert main(["test", root(corpus)]) == 0
 
 
+@pytest.mark.pictures
 def test_a_sanity_check_is_no_validation(corpus: Corpus, capsys: pytest.CaptureFixture[str]) -> None:
     """Its metrics are neither best nor shown, though no later ones are better here."""
     still = ["--model.optimizer.lr=0", "--model.lr_scheduler=null", "--trainer.max_epochs=1"]
@@ -379,7 +380,7 @@ def test_tensorboard_pages_tell_of_their_own_validation(corpus: Corpus, monkeypa
         pictured.append(confusion)
         return confusion_figure(confusion, labels)
 
-    monkeypatch.setattr("project.lit.callbacks.confusion_figure", picture)
+    monkeypatch.setattr("project.lit.log.confusion_figure", picture)
     run = fit(corpus, "--model.optimizer.lr=0", "--model.lr_scheduler=null")
     rows = [json.loads(line) for line in corpus.val.read_text().splitlines()]
     labels = [row["label"] for row in rows]
@@ -411,7 +412,7 @@ def test_a_run_is_finished_only_when_its_last_checkpoint_is_there(
     def full(*arguments: Any) -> None:
         raise UserError("the disk is full")
 
-    monkeypatch.setattr(BestAndLast, "on_train_end", full)
+    monkeypatch.setattr(BetweenSteps, "on_train_end", full)
     config = corpus.folder / "config.yaml"
     config.write_text(CONFIG, encoding="utf-8")
     assert main(["fit", "--config", str(config), *corpus.arguments, "--trainer.max_steps=9"]) == 2

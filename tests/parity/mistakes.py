@@ -28,7 +28,7 @@ WINDOWS = ("--trainer.accumulate_grad_batches=3",)
 HALF = ("--trainer.precision=16-mixed",)
 # Losses eight times as large overflow float16 until the scaler has halved its scale a few times.
 OVERFLOW = (*HALF, '--model.class_weights={"animal": 8, "colour": 8, "tool": 8}')
-SET_EPOCH = "        loader.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]\n"
+SET_EPOCH = "        loader.batch_sampler.set_epoch(training.epoch)  # type: ignore[union-attr]\n"
 
 
 @dataclass(frozen=True)
@@ -45,44 +45,41 @@ class Mistake:
     """Of the mistaken run alone."""
 
 
-UNSCALE = "    run.scaler.unscale_(run.optimizer)\n"
-NORMALISE = "    normalise(parameters, run.num_window_examples / run.world.size)  # backward took the mean over ranks\n"
+UNSCALE = "    training.scaler.unscale_(training.optimizer)\n"
+NORMALISE = "    normalise(parameters, training.num_window_examples / training.world.size)  # backward took the mean over ranks\n"
 CLIP = """\
-    if run.gradient_clip_val and run.gradient_clip_algorithm == "norm":
-        nn.utils.clip_grad_norm_(parameters, run.gradient_clip_val)
-    elif run.gradient_clip_val:
-        nn.utils.clip_grad_value_(parameters, run.gradient_clip_val)
+    if training.gradient_clip_val and training.gradient_clip_algorithm == "norm":
+        nn.utils.clip_grad_norm_(parameters, training.gradient_clip_val)
+    elif training.gradient_clip_val:
+        nn.utils.clip_grad_value_(parameters, training.gradient_clip_val)
 """
-CLIP_NOW = "    nn.utils.clip_grad_norm_(parameters, run.gradient_clip_val)\n"
-ZERO_GRAD = "    run.optimizer.zero_grad(set_to_none=True)\n"
-TRAIN = "        run.network.train()\n"
+CLIP_NOW = "    nn.utils.clip_grad_norm_(parameters, training.gradient_clip_val)\n"
+ZERO_GRAD = "    training.optimizer.zero_grad(set_to_none=True)\n"
+TRAIN = "        training.network.train()\n"
 EVAL = """    network.eval()
     confusion"""
-FORWARD = "            with run.autocast():\n                logits = run.model(batch.tokens, batch.lengths)"
-BACKWARD = "run.scaler.scale(loss).backward()"
+FORWARD = "            with training.autocast():\n                logits = training.model(batch.tokens, batch.lengths)"
+BACKWARD = "training.scaler.scale(loss).backward()"
 LOSS = """\
                 loss = summed_loss(
                     logits,
-                    batch.labels,
-                    label_smoothing=run.recipe.label_smoothing,
-                    class_weights=run.class_weights,
+                    labels,
+                    label_smoothing=training.recipe.label_smoothing,
+                    class_weights=training.class_weights,
                 )
 """
 LOSS_OUTSIDE = """\
             loss = nn.functional.cross_entropy(
-                logits, batch.labels, label_smoothing=run.recipe.label_smoothing, reduction="sum"
+                logits, batch.labels, label_smoothing=training.recipe.label_smoothing, reduction="sum"
             )
 """
-LR_STEP = """\
-            if run.lr_scheduler is not None and run.recipe.advances_per_step and not skipped:
-                run.lr_scheduler.step()
-"""
-SHARE_BUFFERS = "    run.world.share_buffers(run.network)\n"
+HELD = "recipe.advances_per_step and not skipped"
+SHARE_BUFFERS = "    world.broadcast_buffers(training.network)\n"
 FIGURES = "    found = figures(counts.confusion, counts.losses)\n"
 BATCH_MEANS = """\
     evaluated = (
-        evaluate(run.network, [batch], num_classes, run.device, run.autocast)
-        for batch in batches
+        evaluate(training.network, [batch], num_classes, training.device, training.autocast)
+        for batch in kept
     )
     parts = [figures(part.confusion, part.losses) for part in evaluated]
     found = figures(counts.confusion, counts.losses)
@@ -99,7 +96,14 @@ MISTAKES = [
     Mistake(
         "divide by N full batches in a short last window",
         "normalise",
-        {LOOP: [(NORMALISE, "    normalise(parameters, run.plan.accumulate_grad_batches * run.plan.batch_size)\n")]},
+        {
+            LOOP: [
+                (
+                    NORMALISE,
+                    "    normalise(parameters, training.plan.accumulate_grad_batches * training.plan.batch_size)\n",
+                )
+            ]
+        },
         WINDOWS,
     ),
     Mistake(
@@ -107,8 +111,8 @@ MISTAKES = [
         "backward",
         {
             LOOP: [
-                (BACKWARD, "run.scaler.scale(loss / len(batch.labels)).backward()"),
-                (NORMALISE, "    normalise(parameters, run.plan.accumulate_grad_batches)\n"),
+                (BACKWARD, "training.scaler.scale(loss / len(batch.labels)).backward()"),
+                (NORMALISE, "    normalise(parameters, training.plan.accumulate_grad_batches)\n"),
             ]
         },
         WINDOWS,
@@ -118,8 +122,8 @@ MISTAKES = [
         "backward",
         {
             LOOP: [
-                (BACKWARD, "run.scaler.scale(loss / 41).backward()"),
-                (NORMALISE, "    normalise(parameters, run.num_window_examples / 41)\n"),
+                (BACKWARD, "training.scaler.scale(loss / 41).backward()"),
+                (NORMALISE, "    normalise(parameters, training.num_window_examples / 41)\n"),
             ]
         },
         ("--trainer.accumulate_grad_batches=41", "--data.batch_size=1"),
@@ -149,7 +153,7 @@ MISTAKES = [
     ),
     # Modes, loss, precision
     Mistake(
-        "no model.train() after validation", "forward", {LOOP: [(TRAIN, "        if not run.step:\n    " + TRAIN)]}
+        "no model.train() after validation", "forward", {LOOP: [(TRAIN, "        if not training.step:\n    " + TRAIN)]}
     ),
     Mistake("no model.eval()", "evaluation", {LOOP: [(EVAL, "    confusion")]}),
     Mistake(
@@ -166,7 +170,7 @@ MISTAKES = [
     Mistake(
         "label smoothing left out in one twin",
         "forward",
-        {LOOP: [("                    label_smoothing=run.recipe.label_smoothing,\n", "")]},
+        {LOOP: [("                    label_smoothing=training.recipe.label_smoothing,\n", "")]},
     ),
     Mistake(
         "weights drawn with another seed",
@@ -190,8 +194,8 @@ MISTAKES = [
         {
             LOOP: [
                 (
-                    "        run.micro_batch += 1\n",
-                    "        else:\n            run.lr_scheduler.step()\n        run.micro_batch += 1\n",
+                    "        training.micro_batch += 1\n",
+                    "        else:\n            training.lr_scheduler.step()\n        training.micro_batch += 1\n",
                 )
             ]
         },
@@ -200,13 +204,13 @@ MISTAKES = [
     Mistake(
         "scheduler advanced on an overflow step",
         "scheduler",
-        {LOOP: [(LR_STEP, LR_STEP.replace(" and not skipped", ""))]},
+        {LOOP: [(HELD, "recipe.advances_per_step")]},
         OVERFLOW,
     ),
     Mistake(
         "scheduler per epoch instead of per step",
         "scheduler",
-        {LOOP: [(LR_STEP, LR_STEP.replace("not skipped", "plan.closes_epoch(micro_batch)"))]},
+        {LOOP: [(HELD, "recipe.advances_per_step and closes_epoch")]},
     ),
     # Order, randomness
     Mistake("set_epoch forgotten", "data", {"hand/fit.py": [(SET_EPOCH, "")]}),
@@ -238,7 +242,12 @@ MISTAKES = [
     Mistake(
         "metric averaged over batches rather than examples",
         "evaluation",
-        {"hand/fit.py": [(FIGURES, BATCH_MEANS), (SHARE_BUFFERS, SHARE_BUFFERS + "    batches = list(batches)\n")]},
+        {
+            "hand/fit.py": [
+                (FIGURES, BATCH_MEANS),
+                (SHARE_BUFFERS, SHARE_BUFFERS + "    batches = kept = list(batches)\n"),
+            ]
+        },
     ),
 ]
 

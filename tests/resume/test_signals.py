@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,15 @@ from interrupted import CONFIG, TWINS, content, curves, first_difference, go_on,
 from torch._C._distributed_c10d import HashStore
 
 from project.__main__ import main
+from project.between.early_stopping import EarlyStopping
+from project.between.steps import Between
+from project.checkpoint.config import EarlyStopping as EarlyStoppingConfig
+from project.checkpoint.position import Position
 from project.data.splits import Data
+from project.learn.not_finite import LossWatch
 from project.network import TextCNN
 from project.ranks.signals import EXIT_CODES, MOVES, STOP, Listener, Stopped
+from project.ranks.world import ALONE, World
 from tiny_corpus import Corpus
 
 OPTIONS = ["--trainer.accumulate_grad_batches=2", "--trainer.val_check_interval=4"]
@@ -177,28 +183,49 @@ def test_the_old_meaning_comes_back() -> None:
     assert {number: signal.getsignal(number) for number in EXIT_CODES} == before
 
 
-def ranks(number: int) -> tuple[list[Listener], Callable[[int], Callable[[bool], bool]]]:
-    """Listeners of ranks that train in this process's threads, and how each asks whether any of them says so."""
-    listeners, store = [Listener() for _ in range(number)], HashStore()
-    for listener in listeners:
-        listener.wait_for_step(store)
-    votes, all_here = [False] * number, threading.Barrier(number, timeout=20)
+class Threads(World):
+    """A rank that is a thread of this process; all of them share what is asked of `any`."""
 
-    def any_of(rank: int) -> Callable[[bool], bool]:
-        def asks(flag: bool) -> bool:
-            votes[rank] = flag
-            all_here.wait()
-            return any(votes)
+    def __init__(self, rank: int, size: int, store: Any, votes: list[bool], all_here: threading.Barrier) -> None:
+        super().__init__(rank, size)
+        for name, value in {"_store": store, "votes": votes, "all_here": all_here}.items():
+            object.__setattr__(self, name, value)
 
-        return asks
+    @property
+    def store(self) -> Any:
+        return vars(self)["_store"]
 
-    return listeners, any_of
+    def any(self, flag: bool) -> bool:
+        votes = vars(self)["votes"]
+        votes[self.rank] = flag
+        vars(self)["all_here"].wait()
+        return any(votes)
+
+
+def ranks(number: int) -> list[Between]:
+    """What ranks that train in this process's threads have between their steps; they save nothing."""
+    store, votes, all_here = HashStore(), [False] * number, threading.Barrier(number, timeout=20)
+    return [
+        Between(
+            listener=Listener(),
+            world=Threads(rank, number, store, votes, all_here),
+            device=torch.device("cpu"),
+            watch=LossWatch("ignore", torch.nn.Linear(1, 1), None, ALONE, print),  # type: ignore[arg-type]
+            early_stopping=EarlyStopping(EarlyStoppingConfig()),
+            checkpoints=None,
+            write=lambda between, path: None,
+            log_every_n_steps=1,
+            position=Position(0, 0, 0),
+        )
+        for rank in range(number)
+    ]
 
 
 @pytest.mark.parametrize(("heard_at", "num_batches"), [(None, [3, 2]), (0, [1, 2]), (2, [2, 2])])
 def test_all_ranks_leave_a_validation_in_which_one_hears_a_signal(heard_at: int | None, num_batches: list[int]) -> None:
     """Rank 0 hears it; rank 1, which has two batches, may be done with them, and has its first in any case."""
-    listeners, any_of = ranks(2)
+    both = ranks(2)
+    listeners = [between.listener for between in both]
     done, stopped = [0, 0], [False, False]
 
     def validate(rank: int) -> None:
@@ -209,7 +236,7 @@ def test_all_ranks_leave_a_validation_in_which_one_hears_a_signal(heard_at: int 
                 yield number
 
         try:
-            for _ in listeners[rank].checking(batches(), any_of(rank)):
+            for _ in both[rank].interruptible(batches()):
                 done[rank] += 1
         except Stopped:
             stopped[rank] = True

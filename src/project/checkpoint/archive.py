@@ -17,6 +17,7 @@ from zipfile import BadZipFile, ZipFile
 import torch
 
 from project.errors import UserError
+from project.private import archive_reader
 
 ZIP = b"PK\x03\x04"  # what torch.save writes; older forms are pickles from the first byte on
 NAMED = re.compile(r"(?:GLOBAL|function|but got) (?:<[\w ]+? ')?([\w.]+)")  # in what torch says of a refused pickle
@@ -68,7 +69,7 @@ def _check_archive(path: Path, file: IO[bytes]) -> None:
         raise UserError(f"{path}: no checkpoint, {found}; such a file begins with {ZIP.hex(' ')}")
     try:
         # the reader that torch.load takes, so that both see the same parts of a file with two tables of contents
-        reader = torch._C.PyTorchFileReader(file)
+        reader = archive_reader(file)
         names = reader.get_all_records()
         claimed = sum(map(reader.get_record_size, names))
     except RuntimeError:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from project.checkpoint.file import tensors_in, write_checkpoint
+from project.private import storage_key
 
 
 class CheckpointWriter:
@@ -80,9 +81,9 @@ def copied(content: Mapping[str, Any]) -> dict[str, Any]:
 def _on_cpu(tensor: Tensor, storages: dict[int, Tensor]) -> Tensor:
     """A copy of the tensor's whole storage, once for all that share it, and the tensor's part of that."""
     storage = tensor.untyped_storage()
-    if storage._cdata not in storages:
+    if storage_key(tensor) not in storages:
         all_bytes = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
         mine = torch.empty(storage.nbytes(), dtype=torch.uint8, pin_memory=tensor.is_cuda)
-        storages[storage._cdata] = mine.copy_(all_bytes, non_blocking=True)
+        storages[storage_key(tensor)] = mine.copy_(all_bytes, non_blocking=True)
     place = (tensor.storage_offset(), tensor.size(), tensor.stride())
-    return torch.empty(0, dtype=tensor.dtype).set_(storages[storage._cdata].untyped_storage(), *place)
+    return torch.empty(0, dtype=tensor.dtype).set_(storages[storage_key(tensor)].untyped_storage(), *place)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from project.data.batch import Batch
 from project.learn.objective import Figures
 from project.learn.plan import Plan
+from project.ranks.environment import is_main
 from project.ranks.sharding import class_of
 
 LONGEST_NAME = 30
@@ -95,6 +96,12 @@ def print_evaluation(title: str, figures: Figures, labels: Sequence[str], second
     console.print(figures_table(title, figures, labels))
     num_examples = sum(figures.support)
     console.print(f"{num_examples:,} rows in {seconds:.2f} s, {num_examples / seconds:,.0f} rows per second")
+
+
+def say(line: str) -> None:
+    """Print a line, on the main rank alone."""
+    if is_main():
+        terminal().print(line)
 
 
 def terminal() -> Console:

@@ -74,14 +74,14 @@ class Saved:
     content: dict[str, Any]
 
     @property
-    def run(self) -> Path | None:
+    def folder(self) -> Path | None:
         """The folder of its run, which goes on there; None for a checkpoint that was moved elsewhere."""
         return _run_of(self.path)
 
     @property
     def is_marked(self) -> bool:
         """Whether its run is marked as finished."""
-        return self.run is not None and (self.run / FINISHED).exists()
+        return self.folder is not None and (self.folder / FINISHED).exists()
 
 
 @contextmanager
@@ -153,8 +153,8 @@ def changed_settings(saved: Saved, now: str) -> list[str]:
         saved: where it stands. What it did is said by its config.yaml, and what is best by the checkpoint.
         now: the configuration of this call, as YAML. The Lightning twin's has more keys of the trainer.
     """
-    assert saved.run is not None
-    texts = (saved.run / "config.yaml").read_text(encoding="utf-8"), now
+    assert saved.folder is not None
+    texts = (saved.folder / "config.yaml").read_text(encoding="utf-8"), now
     before, after = (dict(_flat(yaml.safe_load(text))) for text in texts)
     lines = [
         f"{key}: {_said(before.get(key))} in the saved run, {_said(after.get(key))} from here on; "

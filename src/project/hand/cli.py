@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from project.between.best_and_last import BestAndLast
 from project.checkpoint.file import read_classifier
 from project.checkpoint.position import NothingLeft
 from project.commands.predictions import refuse_standard_input, write_predictions
@@ -26,8 +27,7 @@ from project.commands.saved import (
 from project.config.trust import take_allowed
 from project.data.splits import Data
 from project.errors import UserError, nearest
-from project.hand.checkpoint import BestAndLast
-from project.hand.distributed import World, process_group
+from project.hand.distributed import process_group
 from project.hand.fit import be_deterministic, fit, seed_everything
 from project.hand.loop import evaluate, predict
 from project.hand.precision import forward_context, network_dtype, pick_device
@@ -37,6 +37,7 @@ from project.learn.recipe import check_compiler, network_from
 from project.ranks.environment import is_rank
 from project.ranks.launch import check_launched, launch, num_processes
 from project.ranks.signals import Listener, Stopped, say_stopped
+from project.ranks.world import World
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -65,7 +66,7 @@ def _fit(command: str, arguments: Sequence[str]) -> int:
         listener.listening(),
         to_continue(settings.root, wanted, writes=writes) as resumed,
     ):
-        if resumed is not None and resumed.run is not None and world.is_main:
+        if resumed is not None and resumed.folder is not None and world.is_main:
             for line in changed_settings(resumed, settings.yaml):
                 console.print(line)
         try:

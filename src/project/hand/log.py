@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 from torch.utils.tensorboard import SummaryWriter
 
+from project.between.best_and_last import BestAndLast
 from project.commands.report import (
     Mistake,
     confusion_figure,
@@ -25,8 +26,7 @@ from project.commands.report import (
 from project.commands.runs import FINISHED, mark_finished, summary
 from project.data.batch import Batch
 from project.data.splits import Data
-from project.hand.checkpoint import BestAndLast
-from project.hand.loop import Counts, Interval, Training
+from project.hand.loop import Counts, Training
 from project.hand.settings import Settings
 from project.learn.objective import Figures
 
@@ -71,7 +71,7 @@ class Log:
             purge_step = None if self.resumed_from is None else run.step + 1  # what lies beyond is trained again
             self._writer = self._open.enter_context(SummaryWriter(str(self.folder), purge_step=purge_step))
 
-    def shown(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+    def progress(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """The epoch's micro-batches, with a progress bar on a terminal."""
         is_off = self.settings.trainer.enable_progress_bar is False or not self.training.world.is_main
         if is_off or not sys.stderr.isatty():
@@ -81,14 +81,10 @@ class Log:
             title = f"epoch {self.training.epoch + 1}"
             yield from progress.track(batches, total=self.training.plan.num_micro_batches, description=title)
 
-    def trained(self) -> None:
-        """At a logged optimizer step, write the interval since the last one; the loss is read off the device here."""
-        run = self.training
-        interval, run.interval = run.interval, Interval(run.interval.loss.new_zeros(()))
-        loss = run.metrics["train/loss"] = float(run.world.added_up(interval.loss)) / interval.num_examples
-        assert interval.grad_norm is not None
-        self._scalars({"train/loss": loss, "train/grad_norm": float(interval.grad_norm), "train/lr": interval.lr})
-        run.watch.logged(loss)
+    def step(self, scalars: dict[str, float]) -> float:
+        """Write a logged optimizer step's scalars; returns its training loss."""
+        self._scalars(scalars)
+        return scalars["train/loss"]
 
     def validated(self, figures: Figures, counts: Counts, mistakes: list[Mistake]) -> None:
         """Print the validation's line; write its metrics, picture and page."""

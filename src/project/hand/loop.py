@@ -1,7 +1,7 @@
-"""The training loop, written by hand; it reads from top to bottom, and one optimizer step fits on a screen.
+"""The training loop, written by hand. It reads from top to bottom, and one optimizer step fits on a screen.
 
-It is the loop that every PyTorch text teaches, grown only by what mixed precision, accumulation, clipping and an exact
-count of examples need. Each line that begins with `trace` looks and changes nothing.
+scripts/textbook.py has the same loop on one page. What is added here: several ranks, losses that are not finite,
+logging, evaluation. Lines that begin with `trace` only look.
 B: micro-batch size, T: tokens, C: classes.
 """
 
@@ -16,31 +16,19 @@ from itertools import islice
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from project.data.batch import Batch
 from project.data.order import interleaved
-from project.hand.distributed import ALONE, World, gradients_stay_here
+from project.hand.distributed import no_sync
+from project.learn.interval import Interval
 from project.learn.not_finite import LossWatch
-from project.learn.objective import loss_counts, normalise, summed_loss
+from project.learn.objective import loss_counts, normalise, only_counted, summed_loss
 from project.learn.plan import Plan
 from project.learn.recipe import Recipe
 from project.ranks.config import Distributed
+from project.ranks.world import ALONE, World
 from project.trace.tracer import OFF, Tracer
-
-
-@dataclass
-class Interval:
-    """What was trained since the last logged step; it stays on the device until it is logged."""
-
-    loss: Tensor
-    """Sum over this rank's examples."""
-    num_examples: int = 0
-    """Of all ranks."""
-    grad_norm: Tensor | None = None
-    """Of the step that is logged, before clipping."""
-    lr: float = 0.0
-    """Of the step that is logged."""
 
 
 @dataclass
@@ -72,6 +60,8 @@ class Training:
     """Micro-batches of this epoch that are done."""
     step: int = 0
     """Optimizer steps so far, skipped ones included."""
+    should_stop: bool = False
+    """Whether the run ends early, after this micro-batch."""
     start_seconds: float = field(default_factory=time.perf_counter)
     """The clock when training began; of a resumed run, as if it had not been interrupted."""
     metrics: dict[str, float] = field(default_factory=dict)
@@ -81,90 +71,123 @@ class Training:
     interval: Interval = field(init=False)
 
     def __post_init__(self) -> None:
-        self.interval = Interval(torch.zeros((), device=self.device))
+        self.interval = Interval.begin(self.device)
 
     @property
     def parameters(self) -> list[nn.Parameter]:
         """The parameters in the optimizer's order, in which a clipping norm is summed."""
         return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
-    def logs(self, step: int) -> bool:
-        """Whether the run's `step`-th optimizer step, from 1, is logged; the last one always is."""
-        return self.log_every_n_steps > 0 and (step % self.log_every_n_steps == 0 or step == self.plan.total_steps)
+    @property
+    def is_logged(self) -> bool:
+        """Whether this optimizer step is logged; the last one always is."""
+        every = self.log_every_n_steps
+        return every > 0 and (self.step % every == 0 or self.step == self.plan.total_steps)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the planned epochs or steps are done, or the run ends early."""
+        plan = self.plan
+        return self.should_stop or 0 <= plan.max_steps <= self.step or 0 <= plan.max_epochs <= self.epoch
 
 
 def train_epoch(training: Training, batches: Iterable[Batch]) -> Iterator[int]:
     """Train what is left of an epoch; yields each micro-batch's number when it is done: a time to validate and log."""
-    run, plan, trace = training, training.plan, training.trace
-    for micro_batch, batch in enumerate(islice(batches, plan.num_micro_batches - run.micro_batch), run.micro_batch):
-        run.network.train()
-        batch = to_device(batch, run.device)
-        trace.micro_batch(run.epoch, micro_batch, run.step, ids=batch.index, inputs=batch)
+    plan, trace = training.plan, training.trace
+    num_left = plan.num_micro_batches - training.micro_batch
+    for micro_batch, batch in enumerate(islice(batches, num_left), start=training.micro_batch):
+        training.network.train()
+        batch = to_device(batch, training.device)
+        trace.micro_batch(training.epoch, micro_batch, training.step, ids=batch.index, inputs=batch)
 
         num_examples = plan.num_counted(micro_batch)
-        with gradients_stay_here(run.model, run.distributed, keep=not plan.closes_window(micro_batch)):
-            with run.autocast():
-                logits = run.model(batch.tokens, batch.lengths)  # (B, T) → (B, C)
-                if num_examples == 0:  # this rank has none left and only keeps the others company
-                    logits, batch = logits[:0], batch._replace(labels=batch.labels[:0])
+        with no_sync(training.model, training.distributed, enabled=not plan.closes_window(micro_batch)):
+            with training.autocast():
+                logits = training.model(batch.tokens, batch.lengths)  # (B, T) → (B, C)
+                logits, labels = only_counted(logits, batch.labels, num_examples)
                 loss = summed_loss(
                     logits,
-                    batch.labels,
-                    label_smoothing=run.recipe.label_smoothing,
-                    class_weights=run.class_weights,
+                    labels,
+                    label_smoothing=training.recipe.label_smoothing,
+                    class_weights=training.class_weights,
                 )
             trace.forward(loss, num_examples)
-            run.watch.saw(run.step + 1, loss, batch.index)
-            run.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]  # a sum: the window's examples add up
+            training.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]  # a sum: the window adds up
         trace.gradients("backward")
 
-        run.num_window_examples += plan.num_counted_together(micro_batch)
-        run.interval.loss += loss.detach()
-        run.interval.num_examples += plan.num_counted_together(micro_batch)
+        training.watch.saw(training.step + 1, loss, batch.index)
+        training.num_window_examples += plan.num_counted_together(micro_batch)
+        training.interval.add(loss, plan.num_counted_together(micro_batch))
 
         if plan.closes_window(micro_batch):
-            skipped = optimizer_step(run)
-            if run.lr_scheduler is not None and run.recipe.advances_per_step and not skipped:
-                run.lr_scheduler.step()
-            if run.lr_scheduler is not None and run.recipe.advances_per_epoch and plan.closes_epoch(micro_batch):
-                run.lr_scheduler.step()
+            skipped = optimizer_step(training)
+            step_lr_scheduler(training, skipped=skipped, closes_epoch=plan.closes_epoch(micro_batch))
             trace.scheduler_stepped()
-        run.micro_batch += 1
+        training.micro_batch += 1
         yield micro_batch
-    run.epoch, run.micro_batch = run.epoch + 1, 0
+        if training.is_over:
+            break
+    if training.micro_batch == plan.num_micro_batches:
+        training.epoch, training.micro_batch = training.epoch + 1, 0
+        step_plateau_scheduler(training)
 
 
 def optimizer_step(training: Training) -> bool:
     """Unscale → normalise → clip → step → scaler update → zero_grad; returns whether the step was skipped."""
-    run, parameters, trace = training, training.parameters, training.trace
-    trace.optimizer_step(run.epoch, run.step)
+    parameters, trace = training.parameters, training.trace
+    trace.optimizer_step(training.epoch, training.step)
 
-    run.scaler.unscale_(run.optimizer)
+    training.scaler.unscale_(training.optimizer)
     trace.gradients("unscale")
 
-    normalise(parameters, run.num_window_examples / run.world.size)  # backward took the mean over ranks
-    left_out = run.watch.leaves_out(parameters)
+    normalise(parameters, training.num_window_examples / training.world.size)  # backward took the mean over ranks
+    left_out = training.watch.leave_out_if_not_finite(parameters)
     trace.gradients("normalise")
-    run.num_window_examples = 0
-    run.step += 1
-    if run.logs(run.step):
-        run.interval.grad_norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-        run.interval.lr = run.optimizer.param_groups[0]["lr"]
+    training.num_window_examples = 0
+    training.step += 1
+    if training.is_logged:
+        training.interval.grad_norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        training.interval.lr = training.optimizer.param_groups[0]["lr"]
 
-    if run.gradient_clip_val and run.gradient_clip_algorithm == "norm":
-        nn.utils.clip_grad_norm_(parameters, run.gradient_clip_val)
-    elif run.gradient_clip_val:
-        nn.utils.clip_grad_value_(parameters, run.gradient_clip_val)
+    if training.gradient_clip_val and training.gradient_clip_algorithm == "norm":
+        nn.utils.clip_grad_norm_(parameters, training.gradient_clip_val)
+    elif training.gradient_clip_val:
+        nn.utils.clip_grad_value_(parameters, training.gradient_clip_val)
     trace.gradients("clip")
 
-    scale = run.scaler.get_scale()
-    run.scaler.step(run.optimizer)  # skipped by the scaler where a gradient is not finite
-    run.scaler.update()
-    skipped = run.scaler.get_scale() < scale
-    trace.optimizer_stepped(skipped=skipped, scale=run.scaler.get_scale())
+    scale = training.scaler.get_scale()
+    training.scaler.step(training.optimizer)  # the scaler skips it where a gradient is not finite
+    training.scaler.update()
+    skipped = training.scaler.get_scale() < scale
+    trace.optimizer_stepped(skipped=skipped, scale=training.scaler.get_scale())
 
-    run.optimizer.zero_grad(set_to_none=True)
+    training.optimizer.zero_grad(set_to_none=True)
     return skipped or left_out
+
+
+def step_lr_scheduler(training: Training, *, skipped: bool, closes_epoch: bool) -> None:
+    """Advance the scheduler by step or by epoch. By step, it waits where the optimizer step was skipped."""
+    recipe, lr_scheduler = training.recipe, training.lr_scheduler
+    if lr_scheduler is None:
+        return
+    if (recipe.advances_per_step and not skipped) or (recipe.advances_per_epoch and closes_epoch):
+        lr_scheduler.step()
+
+
+def step_plateau_scheduler(training: Training) -> None:
+    """At an epoch's end, show ReduceLROnPlateau the metric that it watches, if the epoch was validated."""
+    monitor, lr_scheduler = training.recipe.lr_monitor, training.lr_scheduler
+    is_validated = training.epoch % (training.plan.check_val_every_n_epoch or 1) == 0
+    if isinstance(lr_scheduler, ReduceLROnPlateau) and is_validated and monitor in training.metrics:
+        lr_scheduler.step(training.metrics[str(monitor)])
+
+
+def take_interval(training: Training) -> dict[str, float]:
+    """What is logged of the steps since the last logged one; the loss is read off the device here."""
+    interval, training.interval = training.interval, Interval.begin(training.device)
+    scalars = interval.scalars(training.world.all_reduce_(interval.loss))
+    training.metrics["train/loss"] = scalars["train/loss"]
+    return scalars
 
 
 @dataclass
@@ -202,7 +225,7 @@ def evaluate(
         confusion += torch.bincount(pairs, minlength=num_classes**2).view(num_classes, num_classes)
         losses += loss_counts(logits, batch.labels)
         look(batch, logits)
-    return Counts(world.added_up(confusion).cpu(), world.added_up(losses).cpu())
+    return Counts(world.all_reduce_(confusion).cpu(), world.all_reduce_(losses).cpu())
 
 
 @torch.inference_mode()
@@ -221,7 +244,7 @@ def predict(
         with autocast():
             logits = network(batch.tokens, batch.lengths)
             probabilities.append(logits.float().softmax(dim=1)[batch.index >= 0])
-    return interleaved(world.gathered(torch.cat(probabilities).cpu()))
+    return interleaved(world.all_gather(torch.cat(probabilities).cpu()))
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:

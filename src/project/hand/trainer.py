@@ -8,9 +8,9 @@ from typing import Any, Literal
 from jsonargparse.typing import NonNegativeFloat, PositiveInt
 
 from project.errors import UserError
-from project.hand.distributed import World
 from project.learn.plan import Plan
 from project.ranks.config import Strategy
+from project.ranks.world import World
 
 Precision = Literal["32-true", "bf16-mixed", "bf16-true", "16-mixed"]
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from project.data.dataset import JsonlDataset
 from project.errors import UserError
+from project.private import copy_
 from project.ranks.sharding import is_sharded
+from project.ranks.world import World
 
 Policy = Literal["stop", "skip", "ignore"]
 
@@ -35,24 +36,24 @@ class LossWatch:
         policy: what to do then.
         network: the run's; its buffers are put back where a step is left out, its weights looked at before saving.
         rows: the training rows, to name them.
-        world_size: ranks of the run; all of them construct and call this alike, and decide alike.
+        world: this rank among the others; all of them call this alike, and decide alike.
         say: prints a line, on the main process.
     """
 
     def __init__(
-        self, policy: Policy, network: nn.Module, rows: JsonlDataset, world_size: int, say: Callable[[str], None]
+        self, policy: Policy, network: nn.Module, rows: JsonlDataset, world: World, say: Callable[[str], None]
     ) -> None:
         self.policy = policy
         self.network = network
         self.rows = rows
-        self.world_size = world_size
+        self.world = world
         self.say = say
         self.left_out = False
         """Whether the last optimizer step was left out."""
         self._waiting: list[tuple[int, Tensor, Tensor]] = []
         self._buffers: list[Tensor] = []
 
-    def begins(self) -> None:
+    def begin(self) -> None:
         """Training begins, or goes on, with the network as it is now."""
         if self.policy == "skip":
             self._buffers = [buffer.clone() for buffer in self.network.buffers()]
@@ -69,7 +70,7 @@ class LossWatch:
             self.check()
         self._waiting.append((step, loss.detach(), ids))
 
-    def leaves_out(self, parameters: Iterable[nn.Parameter]) -> bool:
+    def leave_out_if_not_finite(self, parameters: Iterable[nn.Parameter]) -> bool:
         """At a window's end, gradients unscaled: whether this optimizer step is left out, which `skip` alone does.
 
         Its gradients are taken away then, since an optimizer leaves a parameter without one as it is, and buffers are
@@ -79,9 +80,7 @@ class LossWatch:
             return False
         num_faults = sum(~loss.isfinite() for _, loss, _ in self._waiting)
         assert isinstance(num_faults, Tensor)
-        if self.world_size > 1:
-            dist.all_reduce(num_faults)
-        self.left_out = bool(num_faults)
+        self.left_out = bool(self.world.all_reduce_(num_faults))
         buffers = list(self.network.buffers())
         if self.left_out:
             step, value, ids = self._first_fault(self._all_waiting())
@@ -89,9 +88,9 @@ class LossWatch:
             for parameter in parameters:
                 parameter.grad = None
             if buffers:
-                torch._foreach_copy_(buffers, self._buffers)
+                copy_(buffers, self._buffers)
         elif buffers:
-            torch._foreach_copy_(self._buffers, buffers)
+            copy_(self._buffers, buffers)
         self._waiting.clear()
         return self.left_out
 
@@ -129,7 +128,7 @@ class LossWatch:
         self.check()
         if self.policy == "ignore":
             return
-        names = [name for rank in self._gathered(self._poisoned()) for name in rank]
+        names = [name for rank in self.world.all_gather(self._poisoned()) for name in rank]
         if names:
             raise UserError(
                 f"optimizer step {step}: weights of {names[0]} are not finite, though the losses that led there are; "
@@ -158,7 +157,7 @@ class LossWatch:
             for (step, _, ids), value in zip(waiting, values, strict=True)
             if not math.isfinite(value)
         ]
-        return [fault for rank in self._gathered(mine) for fault in rank]
+        return [fault for rank in self.world.all_gather(mine) for fault in rank]
 
     def _first_fault(self, faults: Sequence[tuple[int, float, list[int]]]) -> tuple[int, float, list[int]]:
         first = min(step for step, _, _ in faults)
@@ -173,9 +172,3 @@ class LossWatch:
             f"the loss is {value} with training examples {', '.join(map(str, named))}{more} among them "
             f"({self.rows.path}, lines {lines}{more})"
         )
-
-    def _gathered(self, value: Any) -> list[Any]:
-        found = [value] * self.world_size
-        if self.world_size > 1:
-            dist.all_gather_object(found, value)
-        return found

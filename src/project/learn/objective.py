@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from project.private import divide_
+
 LOSS_UNIT = 2.0**-32
 """Evaluation losses are counted in integer multiples of this, so that their sum does not depend on the order."""
 
@@ -37,10 +39,23 @@ def summed_loss(
     return losses.sum()
 
 
+def only_counted(logits: Tensor, labels: Tensor, num_examples: int) -> tuple[Tensor, Tensor]:
+    """The rows that enter the loss: all of them, or none where this rank has no examples left.
+
+    Such a rank carries one row (data/order.py), so that it joins every collective; the row counts for nothing.
+
+    Args:
+        logits: (B, C).
+        labels: (B,) int64.
+        num_examples: examples of this rank's micro-batch that count: B or 0.
+    """
+    return (logits, labels) if num_examples else (logits[:0], labels[:0])
+
+
 def normalise(parameters: Iterable[nn.Parameter], num_examples: float) -> None:
     """Divide the accumulated gradients, in place, by the number of examples of the window."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    torch._foreach_div_(gradients, float(num_examples))
+    divide_(gradients, float(num_examples))
 
 
 def balanced_weights(label_counts: Tensor) -> Tensor:

@@ -18,15 +18,13 @@ import torch
 from jsonargparse import set_parsing_settings
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.callbacks import EarlyStopping as EarlyStoppingCallback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.precision import MixedPrecision
 from torch import Tensor
 
-from project.checkpoint.file import read_classifier
+from project.checkpoint.file import read_classifier, write_checkpoint
 from project.checkpoint.position import NothingLeft
-from project.checkpoint.writer import CheckpointWriter
 from project.commands.arguments import add_shared_arguments, hyperparameters
 from project.commands.predictions import refuse_standard_input, write_predictions
 from project.commands.report import finished_line, print_evaluation, terminal
@@ -45,13 +43,15 @@ from project.config.trust import HELP, take_allowed
 from project.data.order import interleaved
 from project.errors import UserError
 from project.learn.recipe import network_from
-from project.lit.callbacks import EpochLines, EvaluationClock, RunFolder, TensorBoardPages
-from project.lit.checkpoint import BestAndLast, NeutralCheckpointIO
+from project.lit.between import BetweenSteps
+from project.lit.checkpoint import NeutralCheckpointIO
 from project.lit.datamodule import JsonlDataModule
+from project.lit.distributed import build_strategy
+from project.lit.log import EpochLines, EvaluationClock, RunFolder, TensorBoardPages
 from project.lit.module import LitClassifier
 from project.lit.quiet import quieten
-from project.lit.strategies import build_strategy
 from project.lit.trace import TraceCallback
+from project.private import leave_signals_alone
 from project.ranks.config import Distributed, Strategy
 from project.ranks.environment import is_main, is_rank
 from project.ranks.launch import check_launched, launch, num_processes
@@ -80,6 +80,9 @@ class Cli(LightningCLI):
     def __init__(self, command: str, arguments: Sequence[str], closing: ExitStack | None = None) -> None:
         self.command = command
         self.closing = closing or ExitStack()
+        self.listener = Listener.here()
+        self.opened: dict[Path, dict[str, Any]] = {}
+        """The checkpoint that an evaluation is of, once it was read and checked."""
         self.resumed: Saved | None = None
         """What `fit` continues."""
         self.run: Path | None = None
@@ -142,8 +145,7 @@ class Cli(LightningCLI):
     def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
         """Add what the command needs from Lightning."""
         config = self.config_init.trainer
-        self.writer = CheckpointWriter(self.config_init.checkpoint.async_save)
-        kwargs["plugins"] = [*(config.plugins or []), NeutralCheckpointIO(self.writer)]
+        kwargs["plugins"] = [*(config.plugins or [])]
         if config.precision in ("16-mixed", "16", 16) and _runs_on_cpu(config.accelerator):
             # Lightning would quietly take bf16-mixed on a CPU; given as a plugin, fp16 and its scaler are real.
             scaler = torch.amp.GradScaler("cpu")
@@ -151,27 +153,27 @@ class Cli(LightningCLI):
             kwargs["precision"] = None
         if self.command == "fit":
             kwargs |= self._logger_and_callbacks()
+            opened = {} if self.resumed is None else {self.resumed.path: self.resumed.content}
+            kwargs["plugins"].append(NeutralCheckpointIO(self.between.write, opened))
         else:
+            kwargs["plugins"].append(NeutralCheckpointIO(write_checkpoint, self.opened))
             self.clock = EvaluationClock()
             kwargs |= {"logger": False, "callbacks": [*(config.callbacks or []), self.clock]}
         kwargs["enable_progress_bar"] = config.enable_progress_bar is not False and sys.stderr.isatty()
         strategy = config.strategy if self.command == "fit" else "ddp"  # an evaluation has no gradients to share
         options = self.config_init.distributed
         kwargs["strategy"] = build_strategy(strategy, options, self.num_local * config.num_nodes)
-        self.model.distributed = options
         try:
             trainer = super().instantiate_trainer(**kwargs)
         except (MisconfigurationException, ModuleNotFoundError, ValueError) as error:
             self.discard_run()
             raise UserError(f"trainer: {' '.join(str(error).split())}") from error
-        # It broadcasts and reads the device at every micro-batch, to hear of a SIGTERM (issues 20806, 21623), which
-        # project/ranks/signals.py hears of in its own way.
-        trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = _nothing  # type: ignore[method-assign]
+        leave_signals_alone(trainer)
         return trainer
 
     def discard_run(self) -> None:
         """Where training never began, remove what was made for it: a new folder, or files in a continued run's."""
-        if self.run is None or not self.run.exists() or self.model.has_begun or not is_main():
+        if self.run is None or not self.run.exists() or self.between.has_begun or not is_main():
             return
         if not self.files_before:
             shutil.rmtree(self.run)
@@ -182,9 +184,11 @@ class Cli(LightningCLI):
     def _logger_and_callbacks(self) -> dict[str, Any]:
         config = self.config_init
         if config.trainer.fast_dev_run:  # a rehearsal leaves nothing behind
-            return {"logger": False, "callbacks": [*(config.trainer.callbacks or []), EpochLines(self.root)]}
-        if self.resumed is not None and self.resumed.run is not None:
-            self.run = self.resumed.run
+            self.between = BetweenSteps(None, config.checkpoint, config.early_stopping, self.listener)
+            own = [EpochLines(self.root, self.between), self.between]
+            return {"logger": False, "callbacks": [*(config.trainer.callbacks or []), *own]}
+        if self.resumed is not None and self.resumed.folder is not None:
+            self.run = self.resumed.folder
             self.files_before = set(self.run.iterdir())
         elif is_main():
             self.run = new_run(self.root, config.name)
@@ -198,17 +202,15 @@ class Cli(LightningCLI):
             purge_step = None if self.resumed is None else self.resumed.content["progress"]["step"] + 1
             logger = TensorBoardLogger(folder, name, version, default_hp_metric=False, purge_step=purge_step)
             logger.hparams.update(hyperparameters(self.config))  # for hparams.yaml, which is written once and early
-        checkpoints = BestAndLast(self.run / "checkpoints", config.checkpoint, self.writer)
-        run_folder = RunFolder(self.run, self.parser.dump(self.config, skip_none=False), checkpoints)
+        self.between = BetweenSteps(self.run / "checkpoints", config.checkpoint, config.early_stopping, self.listener)
+        run_folder = RunFolder(self.run, self.parser.dump(self.config, skip_none=False), self.between)
         pages = TensorBoardPages(hyperparameters(self.config))
-        callbacks: list[Callback] = [EpochLines(self.root), pages, checkpoints, run_folder]
+        callbacks: list[Callback] = [EpochLines(self.root, self.between), pages, run_folder, self.between]
         trace = self.config_init.trace
         if trace.level is not None:
             path = self.run / "trace.jsonl"
             tracing = {"level": trace.level, "tensors_at": trace.tensors_at}
             callbacks.append(TraceCallback(path, "network", **tracing, count=self.model.num_counted))
-        if config.early_stopping.patience is not None:
-            callbacks.append(EarlyStoppingCallback(**vars(config.early_stopping), check_on_train_epoch_end=False))
         return {"logger": logger, "callbacks": [*(config.trainer.callbacks or []), *callbacks]}
 
 
@@ -226,19 +228,17 @@ def _fit(arguments: Sequence[str]) -> int:
         cli = Cli("fit", arguments, closing)
         if cli.only_launches:
             return cli.launch(arguments)
-        listener = cli.model.listener = Listener.here()
-        with listener.listening():
-            return _fit_here(cli, listener)
+        with cli.listener.listening():
+            return _fit_here(cli, cli.listener)
 
 
 def _fit_here(cli: Cli, listener: Listener) -> int:
     resumed = cli.resumed
-    if resumed is not None and resumed.run is not None and cli.trainer.is_global_zero:
+    if resumed is not None and resumed.folder is not None and cli.trainer.is_global_zero:
         for line in changed_settings(resumed, cli.parser.dump(cli.config, skip_none=False)):
             terminal().print(line)
     init_from = cli.model.recipe.init_from
     cli.datamodule.tokenizer_from = str(resumed.path) if resumed is not None and init_from else init_from
-    cli.model.is_resumed = resumed is not None
     path = None if resumed is None else resumed.path
     try:
         cli.trainer.fit(cli.model, datamodule=cli.datamodule, ckpt_path=path, weights_only=True)
@@ -316,14 +316,10 @@ def _cli_for_checkpoint(command: str, arguments: Sequence[str]) -> tuple[Cli, Pa
     cli = Cli(command, arguments)
     path = Path(cli.ckpt_path or path or newest_best(cli.root))
     if not cli.only_launches:
-        content = read_classifier(path)
+        content = cli.opened[path] = read_classifier(path)
         cli.model.recipe.network = network_from(content["classifier"]["network"])
         cli.datamodule.rows.take_vocabulary(content)
     return cli, path
-
-
-def _nothing() -> None:
-    """In place of a method that is not needed."""
 
 
 def _runs_on_cpu(accelerator: str) -> bool:

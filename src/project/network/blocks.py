@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from project.private import is_recomputing
+
 PADDING_ID = 0
 UNKNOWN_ID = 1
 TILE = 16  # rows that a matrix product, or lanes that a reduction, takes at once
@@ -33,19 +35,19 @@ class Residual(nn.Module):
         self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.training and not _is_recomputing():
+        if self.training and not _is_repeated():
             self.calls.add_(1)
         branch: Tensor = self.scale * F.gelu(self.linear(self.norm(x)))
         return x + branch
 
 
-def _is_recomputing() -> bool:
+def _is_repeated() -> bool:
     """Whether this forward runs inside a backward, as activation checkpointing makes it do.
 
     Autograd numbers each running backward and says -1 outside one; `torch.utils.checkpoint` itself asks this way.
     A compiled graph recomputes below Python and never repeats a buffer's update, so there the answer is no.
     """
-    return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
+    return not torch.compiler.is_compiling() and is_recomputing()
 
 
 class Head(nn.Module):

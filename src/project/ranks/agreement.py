@@ -1,7 +1,7 @@
-"""How ranks agree on an optimizer step without a collective: one leaves word in their store, and all look there.
+"""How ranks agree on an optimizer step without a collective: through the store that they share.
 
-A rank leaves word before it gives its gradients to the next step, and the others look when they have got them. So after
-any later step all find it.
+A rank leaves its word there before it hands its gradients to the next step. Every rank that has received those
+gradients finds the word. So after the step at which it was left, the next step is the first at which all find it.
 """
 
 from __future__ import annotations
@@ -12,47 +12,42 @@ if TYPE_CHECKING:
     import torch
     from torch._C._distributed_c10d import Store
 
-LOOK_EVERY_N_STEPS = 50
-"""Optimizer steps between two looks, on CUDA, where no step is logged."""
+WAIT_EVERY_N_STEPS = 50
+"""Optimizer steps between two waits for a CUDA device, where no step is logged."""
 
 
-def agreed(store: Store, key: str, step: int, word: str | None, *, arrived: bool) -> str | None:
-    """The first word left under `key`, if it is time to act on it: at the first step at which all ranks find it.
-
-    Several ranks all ask, after each optimizer step.
+def agreed(store: Store, key: str, step: int, word: str | None, *, is_complete: bool) -> str | None:
+    """The first word left under `key`, once all ranks can find it; None before. All ranks call this after each step.
 
     Args:
         store: of the process group.
-        key: the word's own; it can be left once.
-        step: that is done, counted from 1.
+        key: the word's own; one word can be left there.
+        step: the optimizer step that is done, from 1.
         word: what this rank has to say, if anything.
-        arrived: what `has_arrived` says of this step.
+        is_complete: whether this rank holds the step's results, see `is_complete`. Without them it does not look.
     """
     if word is not None:
         store.compare_set(key, "", f"{step} {word}")
-    if not arrived or not store.check([key]):
+    if not is_complete or not store.check([key]):
         return None
-    left_after, said = word_under(store, key)
-    return said if left_after < step else None
+    left_at, said = word_under(store, key)
+    return said if left_at < step else None
 
 
 def word_under(store: Store, key: str) -> tuple[int, str]:
-    """The word that was left under `key`, behind the step after which it was."""
-    left_after, _, said = store.get(key).decode().partition(" ")
-    return int(left_after), said
+    """The word left under `key`, after the step at which it was left."""
+    left_at, _, said = store.get(key).decode().partition(" ")
+    return int(left_at), said
 
 
-def has_arrived(step: int, device: torch.device, *, is_alone: bool, is_logged: bool, log_every_n_steps: int) -> bool:
-    """Whether this process holds what optimizer step `step` has computed, to which all ranks have given.
+def is_complete(device: torch.device, *, is_logged: bool) -> bool:
+    """Whether an optimizer step's results are there when Python goes on.
 
-    On CUDA it runs ahead, but for logged steps, whose loss is read off the device. Where none is logged, it waits for
-    the device every so many steps: else no rank would ever look.
+    A CUDA device may still be computing them, unless the step was logged: then its loss was read off the device.
     """
-    if is_alone or device.type != "cuda" or is_logged:
-        return True
-    if log_every_n_steps or step % LOOK_EVERY_N_STEPS:
-        return False
-    from torch import cuda  # here, since signals are heard before torch is imported
+    return device.type != "cuda" or is_logged
 
-    cuda.synchronize(device)
-    return True
+
+def is_time_to_wait(step: int, *, log_every_n_steps: int) -> bool:
+    """Whether to wait for a CUDA device after this step. Without logged steps no rank would ever look for a word."""
+    return log_every_n_steps == 0 and step % WAIT_EVERY_N_STEPS == 0

@@ -14,7 +14,7 @@ def is_sharded(tensor: object) -> bool:
     return hasattr(tensor, "full_tensor")
 
 
-def whole(value: Any) -> Any:
+def full_tensors(value: Any) -> Any:
     """The value, with whole tensors in place of sharded ones, in nested dictionaries, lists and tuples.
 
     A collective: every rank has to call it, at the same place.
@@ -22,13 +22,13 @@ def whole(value: Any) -> Any:
     if is_sharded(value):
         return value.full_tensor()
     if isinstance(value, dict):
-        return type(value)((key, whole(item)) for key, item in value.items())
+        return type(value)((key, full_tensors(item)) for key, item in value.items())
     if isinstance(value, list | tuple):
-        return type(value)(map(whole, value))
+        return type(value)(map(full_tensors, value))
     return value
 
 
-def shared_out(value: Tensor, like: Tensor) -> Tensor:
+def sharded_like(value: Tensor, like: Tensor) -> Tensor:
     """This rank's part of a whole tensor, as `like` is shared out; the tensor itself where that is not.
 
     No collective: every rank has the whole.
@@ -41,19 +41,19 @@ def shared_out(value: Tensor, like: Tensor) -> Tensor:
     return distribute_tensor(value.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
 
 
-def shared_out_weights(state: Mapping[str, Tensor], network: nn.Module) -> dict[str, Tensor]:
+def sharded_weights(state: Mapping[str, Tensor], network: nn.Module) -> dict[str, Tensor]:
     """Whole weights and buffers as this network's `load_state_dict` takes them."""
     own = network.state_dict()
-    return {name: shared_out(value, own[name]) if name in own else value for name, value in state.items()}
+    return {name: sharded_like(value, own[name]) if name in own else value for name, value in state.items()}
 
 
-def shared_out_state(state: dict[str, Any], optimizer: Optimizer) -> dict[str, Any]:
+def sharded_state(state: dict[str, Any], optimizer: Optimizer) -> dict[str, Any]:
     """A whole state dict as this optimizer's `load_state_dict` takes it."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
     def mine(index: int, value: Any) -> Any:
         like = parameters[index]
-        return shared_out(value, like) if isinstance(value, Tensor) and value.shape == like.shape else value
+        return sharded_like(value, like) if isinstance(value, Tensor) and value.shape == like.shape else value
 
     entries = {
         index: {name: mine(index, value) for name, value in entry.items()} for index, entry in state["state"].items()

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 from project.ranks.agreement import agreed, word_under
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
-
-Item = TypeVar("Item")
 
 EXIT_CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 138}
 """128 and the signal's number, as shells report it."""
@@ -130,12 +128,12 @@ class Listener:
         """A micro-batch is done."""
         self._num_beats += 1
 
-    def stops_after(self, step: int, *, arrived: bool = True) -> bool:
-        """Whether the run ends here, after optimizer step `step`; see `agreed`."""
+    def stops_after(self, step: int, *, is_complete: bool = True) -> bool:
+        """Whether the run ends after optimizer step `step`; `is_complete` as for `agreed`."""
         if self._store is None:
             return self.received is not None
         word = None if self.received is None else self.received.name
-        return self._stops(agreed(self._store, STOP, step, word, arrived=arrived))
+        return self._stops(agreed(self._store, STOP, step, word, is_complete=is_complete))
 
     def is_told(self) -> bool:
         """Whether this process or another rank has heard a signal; the others are told."""
@@ -162,24 +160,6 @@ class Listener:
         """Raise `Stopped` if a signal has come."""
         if self.received is not None:
             raise Stopped(self.received)
-
-    def checking(self, items: Iterable[Item], any_of: Callable[[bool], bool]) -> Iterator[Item]:
-        """The batches of a validation; raises `Stopped` between two of them, in all ranks, if one has heard a signal.
-
-        Several ranks have the first batch done in any case: networks exchange weights and buffers for that one.
-
-        Args:
-            any_of: whether any rank says so; each of them asks once, at its last batch.
-        """
-        is_told = False
-        for number, item in enumerate(items):
-            is_told = (number > 0 or self.is_alone) and self.is_told()
-            if is_told:
-                break
-            self.beat()
-            yield item
-        if self.stops_together(any_of(is_told)):
-            self.check()
 
     @contextmanager
     def saving(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from project.ranks.config import Distributed
 from project.ranks.environment import is_rank
 from project.ranks.launch import join_ranks, leave_ranks
-from project.ranks.sharding import shared_out_state, shared_out_weights, whole
+from project.ranks.sharding import full_tensors, sharded_state, sharded_weights
 
 
 def build_strategy(name: str, options: Distributed, num_ranks: int) -> Strategy | str:
@@ -24,19 +24,18 @@ def build_strategy(name: str, options: Distributed, num_ranks: int) -> Strategy 
         return "auto"
     timeout = timedelta(seconds=options.timeout_seconds)
     if name == "fsdp2":
-        return Fsdp2(num_ranks, timeout)
+        return Fsdp2(num_ranks, timeout, reduces_once=options.reduce_once_per_window)
     return Ddp(
-        timeout=timeout,
+        timeout,
         find_unused_parameters=name == "ddp_find_unused_parameters_true",
         static_graph=options.static_graph,
         gradient_as_bucket_view=options.gradient_as_bucket_view,
     )
 
 
-def join(device: torch.device, timeout: timedelta | None) -> None:
+def join(device: torch.device, timeout: timedelta) -> None:
     """Connect the ranks that a launcher has started; Lightning then does not do so itself."""
     if is_rank() and not torch.distributed.is_initialized():
-        assert timeout is not None
         join_ranks("nccl" if device.type == "cuda" else "gloo", timeout)
         atexit.register(_leave)
 
@@ -50,9 +49,13 @@ def _leave() -> None:
 class Ddp(DDPStrategy):
     """DDP between ranks that are started already."""
 
+    def __init__(self, timeout: timedelta, **options: Any) -> None:
+        super().__init__(timeout=timeout, **options)
+        self.timeout = timeout
+
     def setup_environment(self) -> None:
         """Join the other ranks."""
-        join(self.root_device, self._timeout)
+        join(self.root_device, self.timeout)
         super().setup_environment()
 
 
@@ -63,23 +66,38 @@ class Fsdp2(ModelParallelStrategy):
     parameters by their order in the module, not by that in the optimizer, as every other optimizer state dict does.
     """
 
-    def __init__(self, num_ranks: int, timeout: timedelta) -> None:
+    def __init__(self, num_ranks: int, timeout: timedelta, *, reduces_once: bool) -> None:
         super().__init__(num_ranks, 1, save_distributed_checkpoint=False, timeout=timeout)
+        self.timeout = timeout
+        self.reduces_once = reduces_once
+        """Whether gradients are summed at a window's last micro-batch alone."""
 
     def setup_environment(self) -> None:
         """Join the other ranks."""
-        join(self.root_device, self._timeout)
+        join(self.root_device, self.timeout)
         super().setup_environment()
+
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        """Forward; the gradients of all ranks are summed in its backward pass, or wait for the window's last one."""
+        module: Any = self.lightning_module
+        if self.reduces_once:
+            module.network.set_requires_gradient_sync(module.training_plan.closes_window(batch_idx))
+        return super().training_step(batch, batch_idx)
+
+    def on_validation_start(self) -> None:
+        """Give every rank the main rank's buffers: DistributedDataParallel does so, `fully_shard` does not."""
+        module: Any = self.lightning_module
+        module.world.broadcast_buffers(module.network)
 
     def lightning_module_state_dict(self) -> dict[str, Any]:
         """Whole weights and buffers, on every rank."""
         assert self.lightning_module is not None
-        state: dict[str, Any] = whole(self.lightning_module.state_dict())
+        state: dict[str, Any] = full_tensors(self.lightning_module.state_dict())
         return state
 
     def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
         """The optimizer's state dict with whole tensors, on every rank."""
-        state: dict[str, Any] = whole(optimizer.state_dict())
+        state: dict[str, Any] = full_tensors(optimizer.state_dict())
         return state
 
     @property
@@ -96,9 +114,9 @@ class Fsdp2(ModelParallelStrategy):
         """Each rank's part of the weights."""
         module = self.lightning_module
         assert module is not None
-        module.load_state_dict(shared_out_weights(checkpoint["state_dict"], module), strict=strict)
+        module.load_state_dict(sharded_weights(checkpoint["state_dict"], module), strict=strict)
 
     def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
         """Each rank's part of the optimizer's state."""
         for optimizer, state in zip(self.optimizers, checkpoint["optimizer_states"], strict=True):
-            optimizer.load_state_dict(shared_out_state(state, optimizer))
+            optimizer.load_state_dict(sharded_state(state, optimizer))

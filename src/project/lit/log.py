@@ -26,7 +26,7 @@ from project.commands.report import (
 )
 from project.commands.runs import FINISHED, mark_finished, mark_launched, summary
 from project.data.batch import Batch
-from project.lit.checkpoint import BestAndLast
+from project.lit.between import BetweenSteps
 from project.lit.module import LitClassifier
 
 
@@ -35,10 +35,12 @@ class EpochLines(Callback):
 
     Args:
         root: where runs go.
+        between: knows what is best, and from where the run goes on.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, between: BetweenSteps) -> None:
         self.root = root
+        self.between = between
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Say how much there is to do."""
@@ -48,8 +50,8 @@ class EpochLines(Callback):
         self.console.print(training_line(pl_module.network, pl_module.plan))
         if pl_module.left_fresh:
             self.console.print(fresh_line(pl_module.left_fresh))
-        if pl_module.resumed is not None:
-            position = pl_module.resumed[0]
+        if self.between.resumed is not None:
+            position = self.between.resumed[0]
             path = str(trainer.ckpt_path)
             self.console.print(resumed_line(path, position.epoch, position.micro_batch, position.step))
 
@@ -72,12 +74,11 @@ class EpochLines(Callback):
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """The best weights' metric, the run's folder, and how to look at it."""
-        for callback in trainer.callbacks:  # type: ignore[attr-defined]
-            if isinstance(callback, BestAndLast):
-                if callback.best_epoch >= 0:
-                    best = (callback.best, callback.config.monitor, callback.best_value, callback.best_epoch)
-                    self.console.print(best_line(*best))
-                self.console.print(f"run: {callback.last.parent.parent}")
+        if (checkpoints := self.between.checkpoints) is not None:
+            if checkpoints.best_epoch >= 0:
+                best = (checkpoints.best, checkpoints.config.monitor, checkpoints.best_value, checkpoints.best_epoch)
+                self.console.print(best_line(*best))
+            self.console.print(f"run: {checkpoints.last.parent.parent}")
         self.console.print(f"look at it: make tensorboard, or tensorboard --logdir {self.root} --host localhost")
 
 
@@ -130,35 +131,36 @@ class TensorBoardPages(Callback):
 class RunFolder(Callback):
     """Saves configuration and tokenizer with the run, and marks the run as finished when it ends by itself."""
 
-    def __init__(self, run: Path, config: str, checkpoints: BestAndLast) -> None:
-        self.run = run
+    def __init__(self, folder: Path, config: str, between: BetweenSteps) -> None:
+        self.folder = folder
         self.config = config
-        self.checkpoints = checkpoints
+        self.between = between
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Save what describes the run."""
         assert isinstance(pl_module, LitClassifier)
         if trainer.is_global_zero:
-            mark_launched(self.run)
-            (self.run / "config.yaml").write_text(self.config, encoding="utf-8")
-            pl_module.vocabulary.tokenizer.save(self.run / "tokenizer.json")
-            (self.run / FINISHED).unlink(missing_ok=True)
+            mark_launched(self.folder)
+            (self.folder / "config.yaml").write_text(self.config, encoding="utf-8")
+            pl_module.vocabulary.tokenizer.save(self.folder / "tokenizer.json")
+            (self.folder / FINISHED).unlink(missing_ok=True)
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Write finished.json; not in on_train_end, where the last checkpoint may still have to be written."""
         assert isinstance(pl_module, LitClassifier)
-        if not trainer.is_global_zero:
+        checkpoints, position = self.between.checkpoints, self.between.between.position
+        if not trainer.is_global_zero or checkpoints is None:
             return
         mark_finished(
-            self.run,
+            self.folder,
             summary(
-                num_rows=pl_module.plan.num_rows(pl_module.epoch, pl_module.micro_batch),
+                num_rows=pl_module.plan.num_rows(position.epoch, position.micro_batch),
                 num_train_rows=pl_module.plan.num_examples,
                 step=trainer.global_step,
                 seconds=time.perf_counter() - pl_module.start_seconds,
-                monitor=self.checkpoints.config.monitor,
-                best_value=self.checkpoints.best_value,
-                best_epoch=self.checkpoints.best_epoch,
+                monitor=checkpoints.config.monitor,
+                best_value=checkpoints.best_value,
+                best_epoch=checkpoints.best_epoch,
             ),
         )
 

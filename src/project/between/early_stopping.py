@@ -1,0 +1,46 @@
+"""Ends a run when validation stops improving: the rule of Lightning's EarlyStopping, for both twins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from project.checkpoint.config import EarlyStopping as EarlyStoppingConfig
+
+
+class EarlyStopping:
+    """Counts validations without improvement."""
+
+    def __init__(self, config: EarlyStoppingConfig) -> None:
+        self.config = config
+        self.best_value = -math.inf if config.mode == "max" else math.inf
+        self.num_without = 0
+        """Validations since the best one."""
+        self.should_stop = False
+        """Whether the run ends here."""
+
+    def validated(self, metrics: Mapping[str, float]) -> None:
+        """Take a validation's metrics. A value that is not finite ends the run."""
+        if self.config.patience is None:
+            return
+        value, delta = metrics[self.config.monitor], self.config.min_delta
+        better = value - delta > self.best_value if self.config.mode == "max" else value + delta < self.best_value
+        if not math.isfinite(value):
+            self.should_stop = True
+        elif better:
+            self.best_value, self.num_without = value, 0
+        else:
+            self.num_without += 1
+            self.should_stop = self.num_without >= int(self.config.patience)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint holds of it."""
+        return {"best_value": self.best_value, "num_without": self.num_without, "stopped": self.should_stop}
+
+    def load_state_dict(self, state: Mapping[str, Any], metrics: Mapping[str, float]) -> None:
+        """Go on from a checkpoint and its last metrics. A run that was stopped goes on under a larger patience."""
+        self.best_value, self.num_without = state["best_value"], state["num_without"]
+        value, patience = metrics.get(self.config.monitor, 0.0), self.config.patience
+        is_over = patience is not None and (self.num_without >= int(patience) or not math.isfinite(value))
+        self.should_stop = bool(state["stopped"]) and is_over

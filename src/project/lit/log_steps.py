@@ -1,0 +1,35 @@
+"""Sends training and evaluation scalars to the Trainer's loggers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lightning as L
+from lightning.pytorch.callbacks import Callback
+
+
+class LogSteps(Callback):
+    """Logs at optimizer steps. Not through `self.log`: its x-axis counts batches, and it costs more than a small step.
+
+    `LitClassifier` brings it to any Trainer.
+    """
+
+    def on_train_batch_end(self, trainer: L.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Log the interval that ends here, if this optimizer step is one of those that are logged."""
+        if pl_module.interval.grad_norm is not None:
+            scalars = pl_module.take_interval()
+            pl_module.log("train/loss", scalars["train/loss"], prog_bar=True, logger=False, batch_size=1)
+            self._log(trainer, scalars)
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: Any) -> None:
+        """Log the validation's metrics."""
+        if not trainer.sanity_checking:
+            self._log(trainer, pl_module.figures.logged("val"))
+
+    def on_test_end(self, trainer: L.Trainer, pl_module: Any) -> None:
+        """Log the test's metrics."""
+        self._log(trainer, pl_module.figures.logged("test"))
+
+    def _log(self, trainer: L.Trainer, scalars: dict[str, float]) -> None:
+        for logger in trainer.loggers:
+            logger.log_metrics(scalars, step=trainer.global_step)
