@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -16,11 +17,17 @@ import torch
 from torch import Tensor, nn
 
 import naive
+from project.data.config import DataConfig
 from project.data.order import OrderedBatches, epoch_order
+from project.data.splits import Data
+from project.learn.not_finite import LossWatch
+from project.learn.objective import loss_counts
 from project.learn.plan import Plan
 from project.learn.recipe import Recipe
 from project.network import Committee, Pooling, Residual, TextCNN, Transformer
 from project.network.committee import Bag
+from project.ranks.world import World
+from tiny_corpus import Corpus
 
 T = TypeVar("T")
 
@@ -37,6 +44,46 @@ def dealt(examples: Sequence[T], batch_size: int, world_size: int, *, drop_last:
             hands[place % world_size].append(example)
         micro_batches.append(hands)
     return micro_batches
+
+
+# Losses and labels
+
+
+def test_the_evaluation_loss_counts_each_example_to_the_nearest_unit() -> None:
+    """Sure and right answers: their losses are so small that they are no whole number of units."""
+    labels = torch.arange(5).repeat(10)
+    logits = 9.0 * nn.functional.one_hot(labels, 5) + torch.rand(50, 5)
+    losses = nn.functional.cross_entropy(logits, labels, reduction="none").tolist()
+    assert any(loss * 2**32 % 1 >= 0.5 for loss in losses)
+    assert loss_counts(logits, labels).tolist() == [sum(round(loss * 2**32) for loss in losses), 0]
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf, 3e38])
+def test_a_step_is_left_out_for_each_kind_of_loss_that_is_not_finite(loss: float) -> None:
+    class Lines:
+        path = "train.jsonl"
+
+        def line(self, index: int) -> int:
+            return index + 1
+
+    network = nn.Linear(2, 2)
+    watch = LossWatch("skip", network, Lines(), World(), lambda line: None)  # type: ignore[arg-type]
+    watch.begin()
+    watch.saw(1, torch.tensor(1.0), torch.arange(3))
+    watch.saw(1, torch.tensor(loss), torch.arange(3))
+    assert watch.leave_out_if_not_finite(network.parameters()) is not math.isfinite(loss)
+
+
+def test_rows_are_counted_by_class(corpus: Corpus) -> None:
+    """Of the training rows, with the classes in the alphabet's order."""
+    data = Data(DataConfig(str(corpus.train), str(corpus.val), cache_dir=str(corpus.cache)))
+    data.fit_vocabulary()
+    data.open_split("val")
+    data.open_split("train")
+    labels = [json.loads(line)["label"] for line in corpus.train.read_text(encoding="utf-8").splitlines()]
+    counts = [labels.count(label) for label in sorted(set(labels))]
+    assert len(set(counts)) > 1
+    assert data.label_counts.tolist() == counts
 
 
 # The plan
