@@ -15,6 +15,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 
 HOUSE = (
     "errors",
+    "private",
     "config",
     "data",
     "network",

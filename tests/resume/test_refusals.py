@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,21 @@ def test_a_finished_run_says_so_and_changes_nothing(
     assert main([*TWINS[twin], "--ckpt_path=last", f"--trainer.default_root_dir={corpus.folder / 'runs'}"]) == 0
     assert "the run is finished, after 16 optimizer steps" in capsys.readouterr().out
     assert listed(run) == before
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_a_run_that_was_killed_after_its_last_save_becomes_finished(twin: str, corpus: Corpus) -> None:
+    """All is trained and saved, and only finished.json is missing: no command would find the run otherwise."""
+    run = train("lit" if twin == "hand" else "hand", corpus, "killed")
+    mark = run / "finished.json"
+    expected = json.loads(mark.read_text(encoding="utf-8"))
+    mark.unlink()
+    assert main([*TWINS[twin], f"--ckpt_path={run / 'checkpoints' / 'last.ckpt'}"]) == 0
+    found = json.loads(mark.read_text(encoding="utf-8"))
+    for timing in ("seconds", "train_rows_per_second"):
+        assert found.pop(timing) > 0
+        del expected[timing]
+    assert found == expected
 
 
 @pytest.mark.parametrize("twin", TWINS)

@@ -59,6 +59,15 @@ def progress(position: Position, plan: Plan, seed: int, seconds: float) -> dict[
     return {**vars(position), **counted, "seed": int(seed), "seconds": seconds}
 
 
+def rows_trained(progress: Mapping[str, Any]) -> int:
+    """Rows that all ranks were trained on by then, one as often as it was."""
+    per_micro_batch = progress["batch_size"] * progress["world_size"]
+    per_epoch, in_epoch = (
+        min(progress[name] * per_micro_batch, progress["num_examples"]) for name in ("num_micro_batches", "micro_batch")
+    )
+    return int(progress["epoch"] * per_epoch + in_epoch)
+
+
 def best(value: float, epoch: int, config: Checkpoint) -> dict[str, Any]:
     """The `best` of a checkpoint: the watched metric at its best, when that was, and what is watched."""
     return {"value": value, "epoch": epoch, "monitor": config.monitor, "mode": config.mode}

@@ -13,8 +13,17 @@ from typing import Any
 import yaml
 
 from project.checkpoint.file import kept_before, read_checkpoint, read_classifier
-from project.checkpoint.position import check_can_go_on
-from project.commands.runs import FINISHED, ROOT, best_checkpoint, held, interrupted_run, newest_checkpoint
+from project.checkpoint.position import check_can_go_on, rows_trained
+from project.commands.runs import (
+    FINISHED,
+    ROOT,
+    best_checkpoint,
+    held,
+    interrupted_run,
+    mark_finished,
+    newest_checkpoint,
+    summary,
+)
 from project.config.command_line import SHOWN, options
 from project.errors import UserError
 from project.ranks.launch import found_by_main
@@ -82,6 +91,22 @@ class Saved:
     def is_marked(self) -> bool:
         """Whether its run is marked as finished."""
         return self.folder is not None and (self.folder / FINISHED).exists()
+
+
+def mark_complete(saved: Saved) -> None:
+    """Mark a run that has nothing left to train as finished, where a kill came before that."""
+    progress, best = saved.content["progress"], saved.content["best"]
+    if saved.folder is not None and saved.path.name == "last.ckpt" and not saved.is_marked:
+        found = summary(
+            num_rows=rows_trained(progress),
+            num_train_rows=progress["num_examples"],
+            step=progress["step"],
+            seconds=progress["seconds"],
+            monitor=best["monitor"],
+            best_value=best["value"],
+            best_epoch=best["epoch"],
+        )
+        mark_finished(saved.folder, found)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from project.commands.report import best_line, finished_line, print_evaluation, 
 from project.commands.running import explained
 from project.commands.saved import (
     changed_settings,
+    mark_complete,
     newest_best,
     to_continue,
     with_config_to_continue,
@@ -73,6 +74,7 @@ def _fit(command: str, arguments: Sequence[str]) -> int:
             last_lines = _last_lines(fit(settings, world, resumed, listener).checkpoints)
         except NothingLeft:
             if resumed is not None and world.is_main:
+                mark_complete(resumed)
                 console.print(finished_line(resumed.path, resumed.content["progress"]["step"]))
             return 0
         except Stopped as stopped:  # here: on its way out it would hold the model, while the ranks part

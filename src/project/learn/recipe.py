@@ -12,7 +12,7 @@ import sysconfig
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from jsonargparse.typing import ClosedUnitInterval
@@ -27,6 +27,8 @@ from project.learn.not_finite import Policy
 from project.learn.objective import balanced_weights
 from project.learn.plan import Plan
 from project.ranks.sharding import class_of
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -55,6 +57,10 @@ class Recipe:
     """What a training loss of NaN or infinity does: stop the run, skip that optimizer step, or ignore it."""
     seed: int = 0
     """Seed of the initial weights; `seed_everything` sets it."""
+
+    def __post_init__(self) -> None:
+        self.network, self.optimizer = plain_factory(self.network), plain_factory(self.optimizer)
+        self.lr_scheduler = None if self.lr_scheduler is None else plain_factory(self.lr_scheduler)
 
     @property
     def advances_per_step(self) -> bool:
@@ -144,6 +150,16 @@ class Recipe:
         if unknown:
             raise UserError(f"model.class_weights: no label {unknown[0]!r} in the training rows; known: {names}")
         return torch.tensor([float(given.get(name, 1.0)) for name in names])
+
+
+def plain_factory(factory: Callable[..., T]) -> Callable[..., T]:
+    """The class with its arguments. jsonargparse's own factory holds its parser, which cannot be copied or pickled.
+
+    A factory of any other kind is returned as it is.
+    """
+    if isinstance(factory, functools.partial) and factory.args and isinstance(factory.args[-1], type):
+        return functools.partial(factory.args[-1], **factory.keywords)
+    return factory
 
 
 def describe_network(factory: Callable[[int, int], nn.Module], network: nn.Module) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from project.commands.runs import ROOT, held, new_run
 from project.commands.saved import (
     Saved,
     changed_settings,
+    mark_complete,
     newest_best,
     to_continue,
     with_config_to_continue,
@@ -245,6 +246,7 @@ def _fit_here(cli: Cli, listener: Listener) -> int:
     except NothingLeft:
         cli.discard_run()
         if resumed is not None and cli.trainer.is_global_zero:
+            mark_complete(resumed)
             terminal().print(finished_line(resumed.path, resumed.content["progress"]["step"]))
         return 0
     except Stopped as stopped:

@@ -28,8 +28,12 @@ class JsonlDataModule(L.LightningDataModule):
 
     def setup(self, stage: str) -> None:
         """Prepare what `stage` needs; `test_file` is opened by the test stage alone."""
-        if stage == "fit" and not hasattr(self.rows, "vocabulary"):
-            self.rows.fit_vocabulary(tokenizer_in(self.tokenizer_from) if self.tokenizer_from else None)
+        if not hasattr(self.rows, "vocabulary"):
+            loaded = getattr(self.trainer and self.trainer.lightning_module, "vocabulary", None)
+            if loaded is not None:  # the module comes from `load_from_checkpoint`
+                self.rows.vocabulary = loaded
+            else:
+                self.rows.fit_vocabulary(tokenizer_in(self.tokenizer_from) if self.tokenizer_from else None)
         for split in SPLITS[stage]:
             self.rows.open_split(split)
 

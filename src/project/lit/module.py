@@ -24,6 +24,7 @@ from torchmetrics.classification import MulticlassConfusionMatrix
 from project.checkpoint.classifier import start_from
 from project.checkpoint.config import Monitor
 from project.checkpoint.file import describe
+from project.checkpoint.position import check_same_run
 from project.commands.report import say
 from project.data.batch import Batch
 from project.data.splits import Data
@@ -32,7 +33,7 @@ from project.learn.interval import Interval
 from project.learn.not_finite import LossWatch, Policy
 from project.learn.objective import Figures, figures, loss_counts, normalise, only_counted, summed_loss
 from project.learn.plan import Plan
-from project.learn.recipe import Recipe, check_compiler
+from project.learn.recipe import Recipe, check_compiler, describe_network
 from project.lit.log_steps import LogSteps
 from project.lit.metrics import LossCounts
 from project.private import is_attached
@@ -219,6 +220,7 @@ class LitClassifier(L.LightningModule):
         else:
             undivided = self.loss_sum if self.scaler is None else self.scaler.scale(self.loss_sum)
         undivided.backward(*args, **kwargs)  # type: ignore[no-untyped-call]
+        self.loss_sum = self.loss_sum.detach()  # lets go of the graph: a module that holds one cannot be copied
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
         """Gradients are complete and unscaled here, and not clipped yet (issue 18669): normalise them."""
@@ -307,6 +309,13 @@ class LitClassifier(L.LightningModule):
         checkpoint["classifier"] = describe(self.recipe.network, self.network, self.vocabulary, max_tokens)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Build the network that the weights are for, where `load_from_checkpoint` has none yet."""
+        """Build the network that the weights are for, where `load_from_checkpoint` has none yet.
+
+        Raises:
+            UserError: before weights are loaded, where a run is to go on from a checkpoint of another run.
+        """
         if not hasattr(self, "network"):
             self._build(Vocabulary.from_state(checkpoint["classifier"]["vocabulary"]))
+        elif "run" in checkpoint and self.trainer.training:
+            network = describe_network(self.recipe.network, self.network)
+            check_same_run(checkpoint["path"], checkpoint["run"], self.data, network)

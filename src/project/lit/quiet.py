@@ -17,6 +17,7 @@ def quieten() -> None:
         ".*callbacks used to create the checkpoint need to be provided",  # an evaluation needs no BestAndLast
         ".*using a custom batch sampler `OrderedBatches` for prediction",  # it returns every row once
         ".*is smaller than the logging interval",  # the last step is logged in any case
+        ".*WeightAveraging callback with a model that overrides",  # only fsdp2 shards layers there
         ".*LeafSpec.* is deprecated",  # Lightning 2.6.6 on torch 2.13
         ".*FSDP2-wrapped module .* returned a view tensor",  # into which nothing is written
     ):

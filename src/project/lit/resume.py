@@ -13,23 +13,21 @@ from typing import Any
 import torch
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from project.checkpoint.position import Position, check_same_run, position_in, settings_of
+from project.checkpoint.position import Position, position_in, settings_of
 from project.checkpoint.rank_state import restore_rank
-from project.learn.recipe import describe_network
 from project.lit.module import LitClassifier
 from project.private import loops_at, take_metrics_for_granted
 
 
 def take_over(checkpoint: dict[str, Any], module: LitClassifier) -> Position:
-    """Check a loaded checkpoint, and complete it with the state of Lightning's loops.
+    """Complete a loaded checkpoint with the state of Lightning's loops.
 
     Raises:
-        UserError: where the checkpoint is of another run, or its position is no window's end in this one.
+        UserError: where its position is no window's end in this run.
         NothingLeft: where the run has trained all that it was asked for.
     """
     plan, data, recipe = module.plan, module.data, module.recipe
     saved, path = checkpoint["run"], checkpoint["path"]
-    check_same_run(path, saved, data, describe_network(recipe.network, module.network))
     position = position_in(path, saved, plan, recipe, is_grouped=data.config.group_by_length)
     begin = position if position.validation_due else position.has_closed(plan)  # `restore` closes the epoch
     checkpoint["loops"] = {
