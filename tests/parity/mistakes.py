@@ -133,7 +133,7 @@ MISTAKES = [
     Mistake(
         "clip by value instead of norm",
         "clip",
-        {LOOP: [(CLIP, "    nn.utils.clip_grad_value_(parameters, run.gradient_clip_val)\n")]},
+        {LOOP: [(CLIP, "    nn.utils.clip_grad_value_(parameters, training.gradient_clip_val)\n")]},
         ("--trainer.gradient_clip_val=0.1",),
     ),
     Mistake(

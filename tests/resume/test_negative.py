@@ -10,8 +10,6 @@ import pytest
 import torch
 from interrupted import EACH_STEP, TWINS, content, curves, first_difference, go_on, stopped, train
 
-import project.hand.resume
-import project.lit.resume
 from project.data.order import OrderedBatches
 from tiny_corpus import write_corpus
 
@@ -54,8 +52,7 @@ def test_left_out(
 ) -> None:
     run = stopped(whole, STEP, f"{twin}-{getattr(leave_out, '__name__', leave_out)}")
     if leave_out == "random state":
-        for module in (project.hand.resume, project.lit.resume):
-            monkeypatch.setattr(module, "restore_random_states", lambda states, device: None)
+        monkeypatch.setattr("project.checkpoint.rank_state.restore_random_states", lambda states, device: None)
     elif leave_out == "position":
         monkeypatch.setattr(OrderedBatches, "seek", lambda self, epoch, micro_batch: None)
     elif callable(leave_out):
