@@ -26,7 +26,7 @@ import torch
 
 from project.parity.cli import compare_paths
 from project.parity.compare import EXACT, read_trace
-from project.parity.twins import Twin, newest_run, run
+from project.parity.twins import Twin, newest_run, train_here
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "parity.md"
@@ -129,7 +129,7 @@ def run_cells(twin: Twin, folder: Path, cells: Sequence[Cell], arguments: Sequen
     for number, cell in enumerate(cells):
         torch._dynamo.reset()
         torch.use_deterministic_algorithms(False)
-        yield run(twin, folder / f"cell_{number}", [*options(cell), *arguments, "--trace.level=full"])
+        yield train_here(twin, folder / f"cell_{number}", [*options(cell), *arguments, "--trace.level=full"])
 
 
 def fault(cell: Cell, hand: Path, lit: Path) -> str | None:

@@ -26,7 +26,7 @@ import torch
 
 from parity_matrix import OVERFLOW, ROOT, Cell, covering, fault, overlay, write_page
 from project.hand.distributed import process_group
-from project.parity.twins import Twin, newest_run, run
+from project.parity.twins import Twin, newest_run, train_here
 from project.ranks.world import World
 
 BEGIN, END = "<!-- figures of the distributed cells -->", "<!-- end of the distributed figures -->"
@@ -162,7 +162,7 @@ def work(twin: Twin, plan: dict[str, Any]) -> None:
         for number, cell in plan["cells"].items():
             torch._dynamo.reset()
             torch.use_deterministic_algorithms(False)
-            run(twin, Path(plan["folder"]) / f"cell_{number}", [*options(cell), *plan["arguments"]])
+            train_here(twin, Path(plan["folder"]) / f"cell_{number}", [*options(cell), *plan["arguments"]])
 
 
 def corpus_arguments(folder: Path) -> list[str]:

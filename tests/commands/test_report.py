@@ -11,8 +11,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from project.commands.report import LONGEST_NAME, Mistake, confusion_figure, figures_table, mistakes_table
-from project.learn.objective import figures
+from project.commands.report import LONGEST_NAME, Mistake, confusion_figure, mistakes_table, scores_table
+from project.learn.objective import scores
 
 with warnings.catch_warnings():  # of a sanitiser that TensorBoard brings with it
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -24,7 +24,7 @@ CONFUSION = torch.tensor([[3, 1, 0], [1, 1, 0], [0, 0, 0]])
 
 def printed(labels: list[str], title: str = "test: runs/x/best.ckpt") -> str:
     console = Console(width=100, record=True, file=io.StringIO())
-    console.print(figures_table(title, figures(CONFUSION, torch.tensor([6 * 2**32, 0])), labels))
+    console.print(scores_table(title, scores(CONFUSION, torch.tensor([6 * 2**32, 0])), labels))
     return console.export_text()
 
 

@@ -51,7 +51,7 @@ def assert_equal(corpus: Corpus, *more: str) -> None:
     assert {key: value for key, value in scheduler.state_dict().items() if key != "_get_lr_called_within_step"} == {
         key: value for key, value in expected.items() if key != "_get_lr_called_within_step"
     }
-    assert by_hand.figures == cli.model.figures
+    assert by_hand.scores == cli.model.scores
 
 
 @pytest.mark.parametrize(("precision", "accumulate"), [*itertools.product(PRECISIONS, ACCUMULATIONS)])

@@ -12,7 +12,7 @@ from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau
 
 from project.data.order import epoch_order
 from project.errors import UserError
-from project.learn.objective import LOSS_UNIT, figures, loss_counts
+from project.learn.objective import LOSS_UNIT, loss_counts, scores
 from project.learn.plan import Plan
 from project.learn.recipe import Recipe, describe_network
 from project.network import Pooling
@@ -73,7 +73,7 @@ def test_the_order_stays_what_it_was() -> None:
 
 def test_a_class_that_is_only_guessed_counts_in_macro_f1() -> None:
     labels, predicted = [0, 0, 0, 1], [0, 0, 2, 1]  # class 2 is in no label, class 3 in neither
-    found = figures(counted(labels, predicted, 4), torch.tensor([0, 0]))
+    found = scores(counted(labels, predicted, 4), torch.tensor([0, 0]))
     assert found.f1 == (0.8, 1.0, 0.0, 0.0)
     assert found.macro_f1 == pytest.approx((0.8 + 1.0 + 0.0) / 3, rel=1e-15)
 
@@ -84,7 +84,7 @@ def test_the_evaluation_loss_of_half_precision_logits_is_computed_in_float32() -
 
 
 def test_metrics_are_found_by_the_names_they_are_logged_under() -> None:
-    found = figures(counted([0, 0, 0, 1, 1], [0, 0, 1, 1, 0], 2), torch.tensor([int(5 / LOSS_UNIT), 0]))
+    found = scores(counted([0, 0, 0, 1, 1], [0, 0, 1, 1, 0], 2), torch.tensor([int(5 / LOSS_UNIT), 0]))
     logged = found.logged("val")
     assert logged == {"val/loss": 1.0, "val/accuracy": 3 / 5, "val/macro_f1": found.macro_f1}
     assert {name: found.metric(name) for name in logged} == logged

@@ -9,7 +9,7 @@ import torch
 from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_support
 from torch import nn
 
-from project.learn.objective import LOSS_UNIT, balanced_weights, figures, loss_counts, normalise, summed_loss
+from project.learn.objective import LOSS_UNIT, balanced_weights, loss_counts, normalise, scores, summed_loss
 
 
 def test_the_summed_loss_is_the_sum_of_negative_log_probabilities() -> None:
@@ -58,7 +58,7 @@ def counted(labels: list[int], predicted: list[int], num_classes: int) -> torch.
 
 def test_figures_of_a_case_counted_by_hand() -> None:
     # class 0: 2 of 3 found, one wrong guess; class 1: 1 of 2 found; class 2 never occurs and is never guessed
-    found = figures(counted([0, 0, 0, 1, 1], [0, 0, 1, 1, 0], 3), torch.tensor([int(5 / LOSS_UNIT), 0]))
+    found = scores(counted([0, 0, 0, 1, 1], [0, 0, 1, 1, 0], 3), torch.tensor([int(5 / LOSS_UNIT), 0]))
     assert found.accuracy == 3 / 5
     assert found.precision == (2 / 3, 1 / 2, 0.0)
     assert found.recall == (2 / 3, 1 / 2, 0.0)
@@ -70,7 +70,7 @@ def test_figures_of_a_case_counted_by_hand() -> None:
 
 def test_figures_agree_with_scikit_learn() -> None:
     labels, predicted = torch.randint(0, 7, (2, 500)).tolist()
-    found = figures(counted(labels, predicted, 7), torch.tensor([0, 0]))
+    found = scores(counted(labels, predicted, 7), torch.tensor([0, 0]))
     precision, recall, f1, support = precision_recall_fscore_support(labels, predicted, zero_division=0)
     assert found.accuracy == accuracy_score(labels, predicted)
     assert found.macro_f1 == pytest.approx(f1_score(labels, predicted, average="macro"), rel=1e-14)
@@ -94,4 +94,4 @@ def test_a_loss_that_is_not_finite_shows() -> None:
     logits = torch.tensor([[0.0, 0.0], [float("nan"), 0.0], [float("-inf"), 0.0]])
     counts = loss_counts(logits, torch.zeros(3, dtype=torch.long))
     assert counts[1] == 2
-    assert math.isnan(figures(torch.tensor([[3, 0], [0, 0]]), counts).loss)
+    assert math.isnan(scores(torch.tensor([[3, 0], [0, 0]]), counts).loss)

@@ -145,11 +145,11 @@ def test_metrics_count_every_example_once(corpus: Corpus) -> None:
             confusion[example.label, logits.argmax()] += 1
             total += float(nn.functional.cross_entropy(logits, torch.tensor([example.label])))
     assert torch.equal(module.confusion_counts, confusion)
-    assert module.figures is not None
-    assert sum(module.figures.support) == 20
-    assert module.figures.loss == pytest.approx(total / 20, rel=1e-5)
-    assert float(runner.callback_metrics["val/accuracy"]) == module.figures.accuracy
-    assert float(runner.callback_metrics["val/loss"]) == module.figures.loss
+    assert module.scores is not None
+    assert sum(module.scores.support) == 20
+    assert module.scores.loss == pytest.approx(total / 20, rel=1e-5)
+    assert float(runner.callback_metrics["val/accuracy"]) == module.scores.accuracy
+    assert float(runner.callback_metrics["val/loss"]) == module.scores.loss
 
 
 def test_a_trained_module_keeps_its_weights_when_it_is_evaluated(corpus: Corpus) -> None:

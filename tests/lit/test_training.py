@@ -155,8 +155,8 @@ def test_label_smoothing_and_class_weights_change_training_but_not_the_validatio
         recorder = Recorder()
         module = lit_module(network=functools.partial(Pooling, dim=8, dropout=0.0), **recipe)
         trainer(corpus.folder, limit_train_batches=1, callbacks=[recorder]).fit(module, datamodule=data_module(corpus))
-        assert module.figures is not None
-        return recorder.gradients, module.figures.loss
+        assert module.scores is not None
+        return recorder.gradients, module.scores.loss
 
     plain, _ = run()
     for changed, _ in (run(label_smoothing=0.2), run(class_weights="balanced"), run(class_weights={"tool": 5.0})):
@@ -200,6 +200,6 @@ def test_metrics_count_every_example_once(corpus: Corpus) -> None:
             logits = module.network(example.tokens[None], torch.tensor([len(example.tokens)]))
             confusion[example.label, logits.argmax()] += 1
     assert torch.equal(module.confusion_counts, confusion)
-    assert module.figures is not None
-    assert sum(module.figures.support) == 20
-    assert float(runner.callback_metrics["val/accuracy"]) == module.figures.accuracy
+    assert module.scores is not None
+    assert sum(module.scores.support) == 20
+    assert float(runner.callback_metrics["val/accuracy"]) == module.scores.accuracy

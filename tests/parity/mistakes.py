@@ -46,7 +46,7 @@ class Mistake:
 
 
 UNSCALE = "    training.scaler.unscale_(training.optimizer)\n"
-NORMALISE = "    normalise(parameters, training.num_window_examples / training.world.size)  # backward took the mean over ranks\n"
+NORMALISE = "    normalise(parameters, training.num_window_examples / training.world.size)"
 CLIP = """\
     if training.gradient_clip_val and training.gradient_clip_algorithm == "norm":
         nn.utils.clip_grad_norm_(parameters, training.gradient_clip_val)
@@ -75,14 +75,14 @@ LOSS_OUTSIDE = """\
 """
 HELD = "recipe.advances_per_step and not skipped"
 SHARE_BUFFERS = "    world.broadcast_buffers(training.network)\n"
-FIGURES = "    found = figures(counts.confusion, counts.losses)\n"
+SCORES = "    found = scores(counts.confusion, counts.losses)\n"
 BATCH_MEANS = """\
     evaluated = (
         evaluate(training.network, [batch], num_classes, training.device, training.autocast)
         for batch in kept
     )
-    parts = [figures(part.confusion, part.losses) for part in evaluated]
-    found = figures(counts.confusion, counts.losses)
+    parts = [scores(part.confusion, part.losses) for part in evaluated]
+    found = scores(counts.confusion, counts.losses)
     for name in ("loss", "accuracy", "macro_f1"):
         object.__setattr__(found, name, sum(getattr(part, name) for part in parts) / len(parts))
 """
@@ -244,7 +244,7 @@ MISTAKES = [
         "evaluation",
         {
             "hand/fit.py": [
-                (FIGURES, BATCH_MEANS),
+                (SCORES, BATCH_MEANS),
                 (SHARE_BUFFERS, SHARE_BUFFERS + "    batches = kept = list(batches)\n"),
             ]
         },

@@ -20,7 +20,7 @@ from project.parity import cli, twins
 from project.parity.compare import EXACT, Difference, Divergence
 from project.parity.quantities import LAST, PREDICTIONS
 from project.parity.report import Report, Side, print_report
-from project.parity.twins import Twin, newest_run, run
+from project.parity.twins import Twin, newest_run, train_here
 from project.trace.reading import Trace, read_trace
 from tiny_corpus import Corpus
 
@@ -540,7 +540,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
 
     def train(twin: Twin, folder: Path, arguments: Sequence[str]) -> Path:
         calls.append(arguments)
-        return run(twin, folder, [*arguments, *([WEIGHT_DECAY] if twin == "lit" else [])])
+        return train_here(twin, folder, [*arguments, *([WEIGHT_DECAY] if twin == "lit" else [])])
 
     monkeypatch.setattr(cli, "train", train)
     return calls
@@ -633,7 +633,7 @@ def test_the_newest_run_is_the_one_with_the_highest_number(tmp_path: Path) -> No
 
 def test_two_runs_of_one_twin_with_another_weight_decay(compare: Compare, corpus: Corpus) -> None:
     folders = [
-        run("hand", corpus.folder / name, [*options(corpus), "--trace.level=full", *own])
+        train_here("hand", corpus.folder / name, [*options(corpus), "--trace.level=full", *own])
         for name, own in (("a", []), ("b", [WEIGHT_DECAY]), ("c", []))
     ]
     code, out, _ = compare(*folders[:2])

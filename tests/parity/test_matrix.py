@@ -14,7 +14,7 @@ import torch
 from parity_matrix import AXES, NUM_TRAIN, Cell, fault, options, pairs, product
 from project.parity.cli import compare_twins
 from project.parity.compare import EXACT
-from project.parity.twins import run
+from project.parity.twins import train_here
 from tiny_corpus import Corpus, write_corpus
 
 COMPILED: list[Cell] = [{"precision": "bf16-mixed", "accumulation": "3", "clipping": "norm", "compile": "on"}]
@@ -35,7 +35,7 @@ def arguments(corpus: Corpus, cell: Cell) -> list[str]:
 @pytest.mark.filterwarnings("ignore:Detected call of .lr_scheduler.step")
 @pytest.mark.parametrize("cell", pairs(), ids=lambda cell: ", ".join(cell.values()))
 def test_cell_is_equal(cell: Cell, corpus: Corpus, tmp_path: Path) -> None:
-    hand, lit = (run(twin, tmp_path, arguments(corpus, cell)) for twin in ("hand", "lit"))
+    hand, lit = (train_here(twin, tmp_path, arguments(corpus, cell)) for twin in ("hand", "lit"))
     assert fault(cell, hand, lit) is None
 
 
@@ -51,7 +51,7 @@ def test_compiled_cell_is_equal(cell: Cell, corpus: Corpus, tmp_path: Path) -> N
 def test_cell_is_equal_on_cuda(precision: str, corpus: Corpus, tmp_path: Path) -> None:
     cell = {"precision": precision, "accumulation": "3", "clipping": "norm"}
     on_cuda = [*arguments(corpus, cell), "--trainer.accelerator=cuda", "--trainer.deterministic=true"]
-    hand, lit = (run(twin, tmp_path, on_cuda) for twin in ("hand", "lit"))
+    hand, lit = (train_here(twin, tmp_path, on_cuda) for twin in ("hand", "lit"))
     assert fault(cell, hand, lit) is None
 
 

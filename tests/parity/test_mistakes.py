@@ -11,7 +11,7 @@ import pytest
 
 from parity.mistakes import LOOP, MISTAKES, OVERFLOW, Edits, Mistake, planted
 from project.parity.compare import Divergence, Trace, first_divergence, read_trace
-from project.parity.twins import newest_run, run
+from project.parity.twins import newest_run, train_here
 from tiny_corpus import Corpus, write_corpus
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +43,7 @@ def arguments(corpus: Corpus, options: tuple[str, ...]) -> list[str]:
 
 def lightning_trace(corpus: Corpus, options: tuple[str, ...], right: dict[tuple[str, ...], Trace]) -> Trace:
     if options not in right:
-        right[options] = read_trace(run("lit", corpus.folder / f"lit{len(right)}", arguments(corpus, options)))
+        right[options] = read_trace(train_here("lit", corpus.folder / f"lit{len(right)}", arguments(corpus, options)))
     return right[options]
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from torch import Tensor, nn
 
 from project.data.batch import Batch
-from project.learn.objective import Figures
+from project.learn.objective import Scores
 from project.learn.plan import Plan
 from project.ranks.environment import is_main
 from project.ranks.sharding import class_of
@@ -75,13 +75,13 @@ def fresh_line(names: Sequence[str]) -> str:
     return f"model.init_from: its labels are others, so these weights start fresh: {', '.join(names)}"
 
 
-def epoch_line(epoch: int, step: int, train_loss: float | None, figures: Figures, seconds: float) -> str:
+def epoch_line(epoch: int, step: int, train_loss: float | None, scores: Scores, seconds: float) -> str:
     """What a run says after a validation; `epoch` counts from 0, `train_loss` is the last logged one."""
     return (
         f"epoch {epoch + 1:>2}  step {step:>6}"
         + (f"  train/loss {train_loss:.4f}" if train_loss is not None else "")
-        + f"  val/loss {figures.loss:.4f}  val/accuracy {figures.accuracy:.4f}"
-        f"  val/macro_f1 {figures.macro_f1:.4f}  {seconds:6.1f} s"
+        + f"  val/loss {scores.loss:.4f}  val/accuracy {scores.accuracy:.4f}"
+        f"  val/macro_f1 {scores.macro_f1:.4f}  {seconds:6.1f} s"
     )
 
 
@@ -90,11 +90,11 @@ def best_line(path: Path, monitor: str, value: float, epoch: int) -> str:
     return f"best: {path} ({monitor} {value:.4f} after epoch {epoch + 1})"
 
 
-def print_evaluation(title: str, figures: Figures, labels: Sequence[str], seconds: float) -> None:
+def print_evaluation(title: str, scores: Scores, labels: Sequence[str], seconds: float) -> None:
     """The table of an evaluation, and how fast it was."""
     console = terminal()
-    console.print(figures_table(title, figures, labels))
-    num_examples = sum(figures.support)
+    console.print(scores_table(title, scores, labels))
+    num_examples = sum(scores.support)
     console.print(f"{num_examples:,} rows in {seconds:.2f} s, {num_examples / seconds:,.0f} rows per second")
 
 
@@ -109,16 +109,16 @@ def terminal() -> Console:
     return Console(highlight=False, soft_wrap=True)
 
 
-def figures_table(title: str, figures: Figures, labels: Sequence[str]) -> Table:
+def scores_table(title: str, scores: Scores, labels: Sequence[str]) -> Table:
     """Precision, recall, F1 and support per class, with accuracy, macro-F1 and loss in the last row."""
     table = Table(title=Text(title), title_justify="left", show_footer=True)  # Text: brackets are no markup
-    num_examples = sum(figures.support)
-    table.add_column("class", footer=f"macro-F1 {figures.macro_f1:.4f}")
-    table.add_column("precision", justify="right", footer=f"accuracy {figures.accuracy:.4f}")
-    table.add_column("recall", justify="right", footer=f"loss {figures.loss:.4f}")
+    num_examples = sum(scores.support)
+    table.add_column("class", footer=f"macro-F1 {scores.macro_f1:.4f}")
+    table.add_column("precision", justify="right", footer=f"accuracy {scores.accuracy:.4f}")
+    table.add_column("recall", justify="right", footer=f"loss {scores.loss:.4f}")
     table.add_column("F1", justify="right", footer="")
     table.add_column("rows", justify="right", footer=f"{num_examples:,}")
-    for row in zip(labels, figures.precision, figures.recall, figures.f1, figures.support, strict=True):
+    for row in zip(labels, scores.precision, scores.recall, scores.f1, scores.support, strict=True):
         label, *ratios, support = row
         table.add_row(Text(label), *(f"{ratio:.4f}" for ratio in ratios), f"{support:,}")
     return table

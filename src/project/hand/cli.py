@@ -33,7 +33,7 @@ from project.hand.fit import be_deterministic, fit, seed_everything
 from project.hand.loop import evaluate, predict
 from project.hand.precision import forward_context, network_dtype, pick_device
 from project.hand.settings import Settings, read_settings
-from project.learn.objective import figures
+from project.learn.objective import scores
 from project.learn.recipe import check_compiler, network_from
 from project.ranks.environment import is_rank
 from project.ranks.launch import check_launched, launch, num_processes
@@ -110,7 +110,7 @@ def _evaluate(command: str, arguments: Sequence[str]) -> int:
         seconds = time.perf_counter() - start_seconds
     if world.is_main:
         labels = [str(label) for label in data.vocabulary.labels]
-        print_evaluation(f"{command}: {path}", figures(counts.confusion, counts.losses), labels, seconds)
+        print_evaluation(f"{command}: {path}", scores(counts.confusion, counts.losses), labels, seconds)
     return 0
 
 

@@ -34,7 +34,7 @@ from project.hand.precision import forward_context, gradient_scaler, network_dty
 from project.hand.resume import restore_training
 from project.hand.settings import Settings
 from project.learn.not_finite import LossWatch
-from project.learn.objective import Figures, figures
+from project.learn.objective import Scores, scores
 from project.learn.recipe import check_compiler
 from project.ranks.signals import Listener
 from project.ranks.world import ALONE, World
@@ -48,7 +48,7 @@ class Result:
 
     training: Training
     data: Data
-    figures: Figures | None
+    scores: Scores | None
     """The last validation's metrics."""
     checkpoints: BestAndLast | None
     """None in a rehearsal."""
@@ -101,7 +101,7 @@ def fit(
     return Result(training, data, found, checkpoints)
 
 
-def run_epochs(settings: Settings, training: Training, data: Data, log: Log, between: Between) -> Figures | None:
+def run_epochs(settings: Settings, training: Training, data: Data, log: Log, between: Between) -> Scores | None:
     """Epochs, with their validations, until the plan or early stopping ends them; returns the last metrics."""
     plan, world = training.plan, training.world
     loader, val_loader = (data.loader(split, world.rank, world.size) for split in ("train", "val"))
@@ -126,7 +126,7 @@ def run_epochs(settings: Settings, training: Training, data: Data, log: Log, bet
     return found
 
 
-def validate(training: Training, batches: Iterable[Any], data: Data, log: Log, between: Between) -> Figures:
+def validate(training: Training, batches: Iterable[Any], data: Data, log: Log, between: Between) -> Scores:
     """Metrics over the validation rows; the network goes back to training mode at the next micro-batch."""
     mistakes: list[Mistake] = []
 
@@ -137,7 +137,7 @@ def validate(training: Training, batches: Iterable[Any], data: Data, log: Log, b
     world.broadcast_buffers(training.network)
     batches = between.interruptible(batches)
     counts = evaluate(training.network, batches, num_classes, training.device, training.autocast, look, world)
-    found = figures(counts.confusion, counts.losses)
+    found = scores(counts.confusion, counts.losses)
     training.metrics |= found.logged("val")
     log.validated(found, counts, worst_of(world.all_gather(mistakes)))
     training.trace.evaluation(training.epoch, training.step, found.logged("val"))

@@ -28,7 +28,7 @@ from project.data.batch import Batch
 from project.data.splits import Data
 from project.hand.loop import Counts, Training
 from project.hand.settings import Settings
-from project.learn.objective import Figures
+from project.learn.objective import Scores
 
 
 class Log:
@@ -58,17 +58,17 @@ class Log:
 
     def start(self, left_fresh: list[str]) -> None:
         """Say how much there is to do, and save what describes the run."""
-        run = self.training
-        self.console.print(training_line(run.network, run.plan))
+        training = self.training
+        self.console.print(training_line(training.network, training.plan))
         if self.resumed_from is not None:
-            self.console.print(resumed_line(self.resumed_from, run.epoch, run.micro_batch, run.step))
+            self.console.print(resumed_line(self.resumed_from, training.epoch, training.micro_batch, training.step))
         if left_fresh:
             self.console.print(fresh_line(left_fresh))
         if self.folder is not None:
             (self.folder / "config.yaml").write_text(self.settings.yaml, encoding="utf-8")
             self.data.vocabulary.tokenizer.save(self.folder / "tokenizer.json")
             (self.folder / FINISHED).unlink(missing_ok=True)
-            purge_step = None if self.resumed_from is None else run.step + 1  # what lies beyond is trained again
+            purge_step = None if self.resumed_from is None else training.step + 1  # what lies beyond is trained again
             self._writer = self._open.enter_context(SummaryWriter(str(self.folder), purge_step=purge_step))
 
     def progress(self, batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -86,33 +86,35 @@ class Log:
         self._scalars(scalars)
         return scalars["train/loss"]
 
-    def validated(self, figures: Figures, counts: Counts, mistakes: list[Mistake]) -> None:
+    def validated(self, scores: Scores, counts: Counts, mistakes: list[Mistake]) -> None:
         """Print the validation's line; write its metrics, picture and page."""
-        run = self.training
-        seconds = time.perf_counter() - run.start_seconds
-        self.console.print(epoch_line(run.epoch, run.step, run.metrics.get("train/loss"), figures, seconds))
-        self._scalars(figures.logged("val"))
+        training = self.training
+        seconds = time.perf_counter() - training.start_seconds
+        self.console.print(
+            epoch_line(training.epoch, training.step, training.metrics.get("train/loss"), scores, seconds)
+        )
+        self._scalars(scores.logged("val"))
         if self._writer is not None:
             labels = [str(label) for label in self.data.vocabulary.labels]
             figure = confusion_figure(counts.confusion, labels)
-            self._writer.add_figure("val/confusion", figure, run.step)
+            self._writer.add_figure("val/confusion", figure, training.step)
             page = mistakes_table(mistakes, labels, self.data.splits["val"].text)
-            self._writer.add_text("val/misclassified", page, run.step)
+            self._writer.add_text("val/misclassified", page, training.step)
 
     def finish(self, checkpoints: BestAndLast | None) -> None:
         """Write the hyperparameters beside the last validation's metrics, and mark the run as finished."""
-        run = self.training
+        training = self.training
         if self._writer is None or self.folder is None or checkpoints is None:
             return
-        metrics = {f"final/{name}": value for name, value in run.metrics.items() if name.startswith("val/")}
+        metrics = {f"final/{name}": value for name, value in training.metrics.items() if name.startswith("val/")}
         self._writer.add_hparams(self.settings.hyperparameters, metrics, run_name=".")
         mark_finished(
             self.folder,
             summary(
-                num_rows=run.plan.num_rows(run.epoch, run.micro_batch),
-                num_train_rows=run.plan.num_examples,
-                step=run.step,
-                seconds=time.perf_counter() - run.start_seconds,
+                num_rows=training.plan.num_rows(training.epoch, training.micro_batch),
+                num_train_rows=training.plan.num_examples,
+                step=training.step,
+                seconds=time.perf_counter() - training.start_seconds,
                 monitor=checkpoints.config.monitor,
                 best_value=checkpoints.best_value,
                 best_epoch=checkpoints.best_epoch,

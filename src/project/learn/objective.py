@@ -79,7 +79,7 @@ def loss_counts(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Figures:
+class Scores:
     """Metrics of one evaluation, in float64, derived from integer counts.
 
     `precision`, `recall`, `f1` and `support` hold one value per class. A ratio whose denominator is zero is 0.
@@ -104,12 +104,12 @@ class Figures:
         return value
 
 
-def figures(confusion: Tensor, losses: Tensor) -> Figures:
+def scores(confusion: Tensor, losses: Tensor) -> Scores:
     """Metrics from counts.
 
     Args:
         confusion: (C, C) int64; rows are true classes, columns predicted ones.
-        losses: (2,) int64, the sum of `loss_counts`; a loss that was not finite makes `Figures.loss` NaN.
+        losses: (2,) int64, the sum of `loss_counts`; a loss that was not finite makes `Scores.loss` NaN.
     """
     counts = confusion.double()
     correct, support, predicted = counts.diagonal(), counts.sum(dim=1), counts.sum(dim=0)
@@ -119,7 +119,7 @@ def figures(confusion: Tensor, losses: Tensor) -> Figures:
     f1 = torch.where(occurring, 2 * correct / (support + predicted), 0.0)
     num_examples = int(confusion.sum())
     total_units, num_not_finite = losses.tolist()
-    return Figures(
+    return Scores(
         loss=float("nan") if num_not_finite else total_units * LOSS_UNIT / num_examples,
         accuracy=float(correct.sum() / num_examples),
         macro_f1=float(f1.sum() / occurring.sum()),

@@ -275,13 +275,13 @@ def _evaluate(command: str, arguments: Sequence[str]) -> int:
         return cli.launch([*arguments, f"--ckpt_path={path}"])
     run = cli.trainer.validate if command == "validate" else cli.trainer.test
     run(cli.model, datamodule=cli.datamodule, ckpt_path=path, verbose=False, weights_only=True)
-    figures, seconds = cli.model.figures, cli.clock.seconds
-    if figures is None:
+    scores, seconds = cli.model.scores, cli.clock.seconds
+    if scores is None:
         split = "val" if command == "validate" else "test"
         raise UserError(f"trainer.limit_{split}_batches: 0 leaves no row to evaluate")
     if cli.trainer.is_global_zero:
         labels = [str(label) for label in cli.model.vocabulary.labels]
-        print_evaluation(f"{command}: {path}", figures, labels, seconds)
+        print_evaluation(f"{command}: {path}", scores, labels, seconds)
     return 0
 
 

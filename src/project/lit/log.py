@@ -60,14 +60,14 @@ class EpochLines(Callback):
         if trainer.state.fn != "fit" or trainer.sanity_checking:
             return
         assert isinstance(pl_module, LitClassifier)
-        figures = pl_module.figures
-        assert figures is not None
+        scores = pl_module.scores
+        assert scores is not None
         self.console.print(
             epoch_line(
                 trainer.current_epoch,
                 trainer.global_step,
                 pl_module.metrics.get("train/loss"),
-                figures,
+                scores,
                 time.perf_counter() - pl_module.start_seconds,
             )
         )

@@ -24,11 +24,11 @@ class LogSteps(Callback):
     def on_validation_end(self, trainer: L.Trainer, pl_module: Any) -> None:
         """Log the validation's metrics."""
         if not trainer.sanity_checking:
-            self._log(trainer, pl_module.figures.logged("val"))
+            self._log(trainer, pl_module.scores.logged("val"))
 
     def on_test_end(self, trainer: L.Trainer, pl_module: Any) -> None:
         """Log the test's metrics."""
-        self._log(trainer, pl_module.figures.logged("test"))
+        self._log(trainer, pl_module.scores.logged("test"))
 
     def _log(self, trainer: L.Trainer, scalars: dict[str, float]) -> None:
         for logger in trainer.loggers:

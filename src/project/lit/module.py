@@ -31,7 +31,7 @@ from project.data.splits import Data
 from project.data.vocabulary import Vocabulary
 from project.learn.interval import Interval
 from project.learn.not_finite import LossWatch, Policy
-from project.learn.objective import Figures, figures, loss_counts, normalise, only_counted, summed_loss
+from project.learn.objective import Scores, loss_counts, normalise, only_counted, scores, summed_loss
 from project.learn.plan import Plan
 from project.learn.recipe import Recipe, check_compiler, describe_network
 from project.lit.log_steps import LogSteps
@@ -93,7 +93,7 @@ class LitClassifier(L.LightningModule):
         self.class_weights: Tensor | None = None  # no buffer: bf16-true would round it
         self.left_fresh: list[str] = []
         """Names of the weights that `init_from` could not give, since the labels differ."""
-        self.figures: Figures | None = None
+        self.scores: Scores | None = None
         """Metrics of the last evaluation."""
         self.metrics: dict[str, float] = {}
         """The last logged training loss and validation metrics, by name."""
@@ -277,12 +277,12 @@ class LitClassifier(L.LightningModule):
         return logits
 
     def on_validation_epoch_end(self) -> None:
-        """Turn the counts into `self.figures`, and show them to callbacks and progress bar, in float64."""
+        """Turn the counts into `self.scores`, and show them to callbacks and progress bar, in float64."""
         self.confusion_counts: Tensor = self.confusion.compute().cpu()
-        self.figures = figures(self.confusion_counts, self.losses.compute().cpu())
+        self.scores = scores(self.confusion_counts, self.losses.compute().cpu())
         self.confusion.reset()
         self.losses.reset()
-        scalars = self.figures.logged("test" if self.trainer.testing else "val")
+        scalars = self.scores.logged("test" if self.trainer.testing else "val")
         for name, value in scalars.items():
             self.log(name, torch.tensor(value, dtype=torch.float64), prog_bar=True, logger=False, batch_size=1)
         if not self.trainer.sanity_checking:

@@ -59,7 +59,7 @@ def train(twin: Twin, folder: Path, arguments: Sequence[str]) -> Path:
     return newest_run(folder, twin)
 
 
-def run(twin: Twin, folder: Path, arguments: Sequence[str]) -> Path:
+def train_here(twin: Twin, folder: Path, arguments: Sequence[str]) -> Path:
     """What the fresh process does, in this one; returns the run's folder.
 
     Raises:
@@ -111,7 +111,7 @@ def newest_run(folder: Path, twin: Twin) -> Path:
 if __name__ == "__main__":
     twin: Twin = "hand" if sys.argv[1] == "hand" else "lit"
     try:
-        run(twin, Path(sys.argv[2]), sys.argv[3:])
+        train_here(twin, Path(sys.argv[2]), sys.argv[3:])
     except UserError as error:
         print(f"error: {error}")
         sys.exit(2)
