@@ -38,21 +38,25 @@ class Corpus:
     train: Path
     val: Path
     test: Path
+    cache: Path
+    """Of what is prepared from them; may be shared with other corpora."""
 
     @property
     def arguments(self) -> list[str]:
-        """Options that point a command at these files and keep everything it writes beside them."""
+        """Options that point a command at these files and keep its runs beside them."""
         return [
             f"--data.train_file={self.train}",
             f"--data.val_file={self.val}",
             f"--data.test_file={self.test}",
-            f"--data.cache_dir={self.folder / 'cache'}",
+            f"--data.cache_dir={self.cache}",
             f"--trainer.default_root_dir={self.folder / 'runs'}",
         ]
 
 
-def write_corpus(folder: Path, num_train: int = 50, num_val: int = 20, num_test: int = 20) -> Corpus:
-    """Write the three files of a tiny corpus into `folder`."""
+def write_corpus(
+    folder: Path, num_train: int = 50, num_val: int = 20, num_test: int = 20, cache: Path | None = None
+) -> Corpus:
+    """Write the three files of a tiny corpus into `folder`; they are prepared in `cache`, or there too."""
     random_numbers = random.Random(7)
 
     def row() -> dict[str, str]:
@@ -66,4 +70,4 @@ def write_corpus(folder: Path, num_train: int = 50, num_val: int = 20, num_test:
         paths[name] = folder / f"{name}.jsonl"
         lines = [json.dumps(row()) for _ in range(num_rows)]
         paths[name].write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return Corpus(folder, **paths)
+    return Corpus(folder, **paths, cache=cache or folder / "cache")

@@ -17,7 +17,7 @@ def test_drop_last_is_for_training_alone(corpus: Corpus, drop_last: bool, train_
         val_file=str(corpus.val),
         test_file=str(corpus.test),
         predict_file=str(corpus.test),
-        cache_dir=str(corpus.folder / "cache"),
+        cache_dir=str(corpus.cache),
         batch_size=8,
         drop_last=drop_last,
     )

@@ -22,7 +22,7 @@ from project.commands.running import explanation
 from project.data.dataset import Example, JsonlDataset
 from project.data.splits import Data
 from project.network import Pooling
-from tiny_corpus import Corpus
+from tiny_corpus import Corpus, write_corpus
 
 CONFIG = Path(__file__).parents[2] / "configs" / "default.yaml"
 TWINS = {"hand": ["hand"], "lit": ["fit"]}
@@ -215,10 +215,11 @@ def test_cuda_where_there_is_none(twin: str, corpus: Corpus, monkeypatch: pytest
     assert "accelerator" in error(capsys)
 
 
-def test_a_cache_that_was_damaged_since(twin: str, corpus: Corpus, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cache_that_was_damaged_since(twin: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    corpus = write_corpus(tmp_path)  # with a cache of its own
     assert call(twin, corpus) == 0
     before = (run_of(corpus) / "finished.json").read_text()
-    for path in (corpus.folder / "cache").glob("dataset-*/tokens"):
+    for path in corpus.cache.glob("dataset-*/tokens"):
         content = bytearray(path.read_bytes())
         content[0] ^= 1
         path.write_bytes(content)
