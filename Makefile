@@ -4,7 +4,7 @@ BIN := .venv/bin
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: fit test setup lint types unit tensorboard corpus corpus-test parity parity-whole ranks resume faults fuzz
+.PHONY: fit test setup lint types unit tensorboard corpus corpus-test parity parity-whole ranks resume faults fuzz mutants
 
 fit: setup
 	$(BIN)/python -m project fit --config configs/default.yaml
@@ -52,6 +52,10 @@ faults: setup
 # Minutes of damaged rows, instead of the suite's seconds.
 fuzz: setup
 	FUZZ_EXAMPLES=20000 $(BIN)/pytest tests/faults/test_properties.py
+
+# Breaks lines that both twins share, one at a time; the everyday tests have to notice each. Some minutes.
+mutants: setup
+	$(BIN)/python scripts/mutants.py
 
 # Writes data/errors/*.jsonl and data/README.md anew, the same bytes with the same torch.
 corpus: setup

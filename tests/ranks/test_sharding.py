@@ -54,6 +54,7 @@ def check(rank: int, store: Path) -> None:
     assert whole.keys() == alone.state_dict().keys()
     for name, tensor in alone.state_dict().items():
         assert torch.equal(whole[name], tensor), name
+    assert torch.equal(full_tensors([1, (network.linear.weight,)])[1][0], alone.linear.weight)
     state = full_tensors(optimizer.state_dict())
     for index, entry in optimizer_alone.state_dict()["state"].items():
         for name, tensor in entry.items():
