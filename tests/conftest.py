@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import docstring_parser
 import pytest
 import torch
-from torch.utils.tensorboard import SummaryWriter
 
+from quick import do_not_wait, draw_nothing
 from tiny_corpus import Corpus, write_corpus
 
 os.environ["OMP_NUM_THREADS"] = "1"  # of processes that tests start: there are as many test processes as cores
@@ -30,19 +28,17 @@ def corpus(tmp_path: Path, cache: Path) -> Corpus:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _quick() -> Iterator[None]:
-    """No test pulls the plug, so none waits for the disk; and jsonargparse reads the docstrings of a class once."""
+def _no_waiting() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda file: None)
-        patch.setattr(docstring_parser, "parse_from_object", functools.cache(docstring_parser.parse_from_object))
+        do_not_wait(patch)
         yield
 
 
 @pytest.fixture(autouse=True)
 def _no_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The picture of a validation takes longer than the validation; marked tests look at it."""
+    """Tests that are marked look at pictures; the others draw none."""
     if request.node.get_closest_marker("pictures") is None:
-        monkeypatch.setattr(SummaryWriter, "add_figure", lambda *_: None)
+        draw_nothing(monkeypatch)
 
 
 @pytest.fixture(autouse=True)
