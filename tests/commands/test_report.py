@@ -13,6 +13,7 @@ from rich.console import Console
 
 from project.commands.report import LONGEST_NAME, Mistake, confusion_figure, mistakes_table, scores_table
 from project.learn.objective import scores
+from tables import row
 
 with warnings.catch_warnings():  # of a sanitiser that TensorBoard brings with it
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -28,18 +29,13 @@ def printed(labels: list[str], title: str = "test: runs/x/best.ckpt") -> str:
     return console.export_text()
 
 
-def row_of(text: str, name: str) -> list[str]:
-    line = next(line for line in text.splitlines() if name in line)
-    return re.split(r"\s*[│┃]\s*", line)[1:-1]
-
-
 def test_the_table_shows_figures_counted_by_hand() -> None:
     text = printed(["a_label", "b_label", "c_label"])
     assert text.splitlines()[0].strip() == "test: runs/x/best.ckpt"
-    assert row_of(text, "a_label") == ["a_label", "0.7500", "0.7500", "0.7500", "4"]
-    assert row_of(text, "b_label") == ["b_label", "0.5000", "0.5000", "0.5000", "2"]
-    assert row_of(text, "c_label") == ["c_label", "0.0000", "0.0000", "0.0000", "0"]
-    assert row_of(text, "macro-F1") == ["macro-F1 0.6250", "accuracy 0.6667", "loss 1.0000", "", "6"]
+    assert row(text, "a_label") == ["0.7500", "0.7500", "0.7500", "4"]
+    assert row(text, "b_label") == ["0.5000", "0.5000", "0.5000", "2"]
+    assert row(text, "c_label") == ["0.0000", "0.0000", "0.0000", "0"]
+    assert row(text, "macro-F1 0.6250") == ["accuracy 0.6667", "loss 1.0000", "", "6"]
 
 
 def test_the_table_takes_no_label_and_no_path_for_markup() -> None:
