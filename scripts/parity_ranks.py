@@ -114,6 +114,11 @@ def run_all(folder: Path, cells: Sequence[Cell], arguments: Sequence[str]) -> li
         mine = [(number, cell) for number, cell in enumerate(cells) if session_of(cell) == ranks]
         if mine:
             run_session(folder, ranks, mine, arguments)
+    return faults_of(folder, cells)
+
+
+def faults_of(folder: Path, cells: Sequence[Cell]) -> list[str | None]:
+    """Compare what the two sessions left below `folder`."""
     found = []
     for number, cell in enumerate(cells):
         home = folder / session_of(cell) / f"cell_{number}"

@@ -1,13 +1,8 @@
-"""Mistakes that only several ranks can make, planted into the hand-written twin; run as a program, a rank of a session.
-
-python -m torch.distributed.run --nproc-per-node 2 mistakes.py FOLDER ARGUMENTS… trains the Lightning twin in FOLDER,
-and then the hand-written one with each mistake, in a folder of its number.
-"""
+"""Mistakes that only several ranks can make, planted into the hand-written twin."""
 
 from __future__ import annotations
 
 import importlib
-import sys
 from pathlib import Path
 
 import torch
@@ -74,16 +69,21 @@ MISTAKES = [
 """The last changes nothing: planting itself is not what is caught."""
 
 
-def main(folder: Path, arguments: list[str]) -> None:
-    """Train all of them, as one rank of the session."""
+def train_all(folder: Path, arguments: list[str]) -> None:
+    """What a rank does: train Lightning's twin, and the other one with each mistake, in runs named by its number."""
     with process_group(World.here(), torch.device("cpu"), timeout_seconds=120):
         name = [f"--trainer.default_root_dir={folder}", "--name=lit"]
         importlib.import_module("project.lit.cli").main("fit", [*arguments, *name])
         for number, mistake in enumerate(MISTAKES):
-            with planted(mistake.edits):
-                hand = importlib.import_module("project.hand.cli").main
-                hand([*arguments, f"--trainer.default_root_dir={folder}", f"--name=hand_{number}"])
+            _train(mistake, [*arguments, f"--trainer.default_root_dir={folder}", f"--name=hand_{number}"])
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+def train_with_mean_of_means(arguments: list[str]) -> None:
+    """What a rank does: train the hand-written twin, each rank dividing by what it counted itself."""
+    with process_group(World.here(), torch.device("cpu"), timeout_seconds=120):
+        _train(MISTAKES[0], arguments)
+
+
+def _train(mistake: Mistake, arguments: list[str]) -> None:
+    with planted(mistake.edits):
+        importlib.import_module("project.hand.cli").main(arguments)

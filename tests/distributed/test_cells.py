@@ -7,7 +7,19 @@ from pathlib import Path
 import pytest
 
 from parity_matrix import Cell
-from parity_ranks import COMPILE, OTHERS, STARTING, STRATEGIES, allowed, corpus_arguments, product, run_all
+from parity_ranks import (
+    COMPILE,
+    OTHERS,
+    STARTING,
+    STRATEGIES,
+    allowed,
+    corpus_arguments,
+    faults_of,
+    product,
+    run_all,
+    work,
+)
+from processes import start_ranks
 
 AXES = ("strategy", "ranks", "precision", "accumulation", "clipping")
 CELLS: list[Cell] = [
@@ -33,7 +45,12 @@ EVERYDAY = [cell for cell in CELLS if cell["ranks"] == "2" and cell["strategy"] 
 @pytest.fixture(scope="module")
 def faults(tmp_path_factory: pytest.TempPathFactory) -> list[str | None]:
     folder = tmp_path_factory.mktemp("cells")
-    return run_all(folder, EVERYDAY, corpus_arguments(folder))
+    cells, arguments = dict(enumerate(EVERYDAY)), corpus_arguments(folder)
+    plan = {"folder": str(folder / "2"), "cells": cells, "arguments": arguments}
+    for session in [start_ranks(2, work, twin, plan) for twin in ("hand", "lit")]:
+        ended = session.ended()
+        assert ended.returncode == 0, ended.stderr
+    return faults_of(folder, EVERYDAY)
 
 
 @pytest.mark.parametrize("number", range(len(EVERYDAY)), ids=[", ".join(cell.values()) for cell in EVERYDAY])

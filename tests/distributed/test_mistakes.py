@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from distributed.mistakes import MISTAKES
+from distributed.mistakes import MISTAKES, train_all
 from parity.mistakes import Mistake
+from processes import start_ranks
 from project.parity.cli import compare_paths
 from project.parity.compare import EXACT
 from tiny_corpus import write_corpus
@@ -25,13 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     arguments = ["--config", str(ROOT / "configs" / "default.yaml"), "--config", str(ROOT / "configs" / "ddp.yaml")]
     arguments += [*write_corpus(folder, num_train=49).arguments, "--trainer.max_epochs=1", "--trainer.accelerator=cpu"]
     arguments += ["--data.batch_size=4", "--trainer.accumulate_grad_batches=3", "--trace.level=full"]
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d"]
-    launcher += ["--rdzv-endpoint", "localhost:0", "--local-addr", "localhost"]
-    ended = subprocess.run(
-        [*launcher, str(Path(__file__).with_name("mistakes.py")), str(folder), *arguments],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), *sys.path])},
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    ended = start_ranks(2, train_all, folder, arguments).ended(timeout=300)
     assert ended.returncode == 0, ended.stderr
     return folder
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,6 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from distributed.mistakes import train_with_mean_of_means
+from processes import start, start_ranks
 from project.__main__ import main
 from project.parity.cli import compare_paths
 from project.parity.compare import EXACT
@@ -105,18 +105,14 @@ def run(
     command: list[str], corpus: Corpus, folder: Path, *more: str, path: tuple[Path, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
     """`python -m project` with these options, writing its run below `folder`; `path` comes first on the module path."""
+    search = os.pathsep.join([*map(str, path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return start([*command, *options(corpus, folder, command[0]), *more], {"PYTHONPATH": search}).ended()
+
+
+def options(corpus: Corpus, folder: Path, name: str) -> list[str]:
     base = ["--config", str(ROOT / "configs" / "default.yaml"), "--config", str(ROOT / "configs" / "ddp.yaml")]
     sizes = ["--trainer.max_epochs=2", "--trainer.accelerator=cpu", "--trace.level=full"]
-    where = [*corpus.arguments, f"--trainer.default_root_dir={folder}", f"--name={command[0]}"]
-    search = os.pathsep.join([*map(str, path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return subprocess.run(
-        [sys.executable, "-m", "project", *command, *base, *where, *sizes, *more],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": search},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    return [*base, *corpus.arguments, f"--trainer.default_root_dir={folder}", f"--name={name}", *sizes]
 
 
 def weights(folder: Path, twin: str = "hand") -> dict[str, Tensor]:
@@ -125,9 +121,11 @@ def weights(folder: Path, twin: str = "hand") -> dict[str, Tensor]:
     return found
 
 
-def test_the_commands_train_alike_and_one_rank_speaks_for_all(corpus: Corpus, tmp_path: Path) -> None:
+@pytest.mark.parametrize("strategy", ["ddp_fork", pytest.param("ddp", marks=pytest.mark.long)])
+def test_the_commands_train_alike_and_one_rank_speaks_for_all(strategy: str, corpus: Corpus, tmp_path: Path) -> None:
     for command in TWINS.values():
-        ended = run(command, corpus, tmp_path, "--data.batch_size=3", "--trainer.accumulate_grad_batches=3")
+        more = [f"--trainer.strategy={strategy}", "--data.batch_size=3", "--trainer.accumulate_grad_batches=3"]
+        ended = run(command, corpus, tmp_path, *more)
         assert ended.returncode == 0, ended.stderr
         assert ended.stdout.count("epoch  2") == ended.stdout.count("look at it") == 1
         assert ended.stderr == ""
@@ -145,7 +143,12 @@ def test_nothing_holds_the_model_when_ranks_part(
     """Else a rank may wait for itself for good (pytorch issue 56297), which it did in one of seven runs."""
     (tmp_path / "watching.py").write_text(WATCHING)
     monkeypatch.setenv("FOUND", str(tmp_path / "rank"))
-    network = ["--allow=watching", "--model.network=watching.Watching", f"--model.network.ends={str(ends).lower()}"]
+    network = [
+        FORKED,
+        "--allow=watching",
+        "--model.network=watching.Watching",
+        f"--model.network.ends={str(ends).lower()}",
+    ]
     ended = run(["hand"], corpus, tmp_path, "--data.batch_size=3", *network, path=(tmp_path,))
     assert ended.returncode == (143 if ends else 0), ended.stderr
     assert [(tmp_path / f"rank{rank}").read_text() for rank in (0, 1)] == ["held by 0"] * 2
@@ -210,21 +213,10 @@ def test_the_number_of_ranks_changes_nothing_but_rounding(corpus: Corpus, tmp_pa
         ended = run(["hand"], corpus, tmp_path / str(num_ranks), *more)
         assert ended.returncode == 0, ended.stderr
         runs[str(num_ranks)] = weights(tmp_path / str(num_ranks))
-    tree = tmp_path / "tree"
-    shutil.copytree(ROOT / "src" / "project", tree / "project", ignore=shutil.ignore_patterns("__pycache__"))
-    loop = tree / "project" / "hand" / "loop.py"
-    # Each rank divides by what it counted itself: a mean of the ranks' means.
-    edits = {
-        "run.num_window_examples += plan.num_counted_together(micro_batch)": "run.num_window_examples += num_examples",
-        "run.num_window_examples / run.world.size": "run.num_window_examples or 1",
-    }
-    source = loop.read_text()
-    for right, mistaken in edits.items():
-        assert source.count(right) == 1
-        source = source.replace(right, mistaken)
-    loop.write_text(source)
     more = [FORKED, "--trainer.devices=4", "--data.batch_size=3", *NO_DROPOUT]
-    assert run(["hand"], corpus, tmp_path / "wrong", *more, path=(tree,)).returncode == 0
+    given = [*options(corpus, tmp_path / "wrong", "hand"), *more]
+    ended = start_ranks(4, train_with_mean_of_means, given).ended()
+    assert ended.returncode == 0, ended.stderr
     wrong = weights(tmp_path / "wrong")
     bound = 10 * 12 * torch.finfo(torch.float32).eps
     for several in ("2", "3", "4"):
@@ -328,10 +320,9 @@ def printed(command: list[str], corpus: Corpus, devices: str, capfd: pytest.Capt
     if devices == "1":
         assert main([*command, *corpus.arguments]) == 0
         return capfd.readouterr().out
-    return subprocess.run(
-        [sys.executable, "-m", "project", *command, *corpus.arguments],
-        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+    ended = start([*command, *corpus.arguments]).ended()
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
 
 
 def test_several_processes_do_not_share_standard_input(

@@ -16,6 +16,7 @@ import pytest
 import torch
 from interrupted import first_difference
 
+import processes
 from project.commands.runs import held
 from tiny_corpus import Corpus, write_corpus
 
@@ -76,19 +77,28 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     return write_corpus(folder, num_train=49)
 
 
-def command(twin: str, corpus: Corpus, name: str, *more: str, launcher: tuple[str, ...] = ()) -> list[str]:
+def command(twin: str, corpus: Corpus, name: str, *more: str) -> list[str]:
     configs = [part for config in ("default", "ddp") for part in ("--config", str(ROOT / "configs" / f"{config}.yaml"))]
     sizes = ["--trainer.max_epochs=2", "--trainer.accelerator=cpu", "--data.batch_size=4", f"--name={name}"]
     own = ["--model.network=interrupting.Interrupted", "--trainer.accumulate_grad_batches=2"]
     own += ["--trainer.val_check_interval=4", "--checkpoint.save_every_n_steps=1", "--trainer.log_every_n_steps=3"]
-    return [sys.executable, *launcher, "-m", "project", twin, *configs, *corpus.arguments, *sizes, *own, *more]
+    return [twin, *configs, *corpus.arguments, *sizes, *own, *more]
 
 
 def run(given: list[str], corpus: Corpus, interrupt: str = "") -> subprocess.CompletedProcess[str]:
-    own = {"OMP_NUM_THREADS": "1", **({"INTERRUPT": interrupt} if interrupt else {})}
+    return start(given, corpus, {"INTERRUPT": interrupt} if interrupt else {}).ended()
+
+
+def start(given: list[str], corpus: Corpus, environment: dict[str, str]) -> processes.Process:
+    return processes.start(given, environment, corpus.folder)
+
+
+def under_torchrun(given: list[str], corpus: Corpus, interrupt: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **({"INTERRUPT": interrupt} if interrupt else {})}
     return subprocess.run(
-        given, env={**os.environ, **own}, cwd=corpus.folder, capture_output=True, text=True, check=False, timeout=180
-    )
+        [*TORCHRUN, "-m", "project", *given], env=environment, cwd=corpus.folder,
+        capture_output=True, text=True, check=False, timeout=180,
+    )  # fmt: skip
 
 
 def last(corpus: Corpus, name: str) -> dict[str, Any]:
@@ -98,6 +108,9 @@ def last(corpus: Corpus, name: str) -> dict[str, Any]:
     found["lr_scheduler"].pop("_get_lr_called_within_step", None)
     return found
 
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+TORCHRUN += ["--max-restarts", "1"]
 
 Whole = Callable[[str], dict[str, Any]]
 
@@ -157,11 +170,8 @@ def test_one_rank_is_told_to_stop_and_the_other_twin_goes_on(
 @pytest.mark.long
 def test_the_launcher_passes_a_signal_on_and_waits(corpus: Corpus, whole: Whole) -> None:
     mark = corpus.folder / "mark"
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "INTERRUPT": "1 3 wait", "MARK": str(mark)}
-    with subprocess.Popen(
-        command("hand", corpus, "passed_on"), env=environment, cwd=corpus.folder,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as launcher:  # fmt: skip
+    environment = {"INTERRUPT": "1 3 wait", "MARK": str(mark)}
+    with start(command("hand", corpus, "passed_on"), corpus, environment) as launcher:
         while not mark.exists() and launcher.poll() is None:
             time.sleep(0.05)
         launcher.send_signal(signal.SIGTERM)
@@ -174,8 +184,7 @@ def test_the_launcher_passes_a_signal_on_and_waits(corpus: Corpus, whole: Whole)
 @pytest.mark.long
 @pytest.mark.parametrize("twin", ["hand", "fit"])
 def test_torchrun_starts_failed_ranks_anew_and_they_go_on(twin: str, corpus: Corpus, whole: Whole) -> None:
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1")
-    ended = run(command(twin, corpus, f"restarted_{twin}", launcher=launcher), corpus, "1 6 raise")
+    ended = under_torchrun(command(twin, corpus, f"restarted_{twin}"), corpus, "1 6 raise")
     assert ended.returncode == 0, ended.stderr
     assert "interrupted" in ended.stderr
     assert [path.name for path in (corpus.folder / "runs" / f"restarted_{twin}").iterdir()] == ["version_0"]
@@ -201,22 +210,19 @@ def test_compiled_networks_go_on_between_ranks(strategy: str, corpus: Corpus) ->
         assert first_difference(found, expected) is None
 
 
-TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("launcher", [(), TORCHRUN], ids=["own launcher", "torchrun"])
+@pytest.mark.parametrize("launch", [run, under_torchrun], ids=["own launcher", "torchrun"])
 @pytest.mark.parametrize("twin", ["hand", "fit"])
 def test_ranks_are_refused_as_one_where_another_process_trains(
-    twin: str, launcher: tuple[str, ...], corpus: Corpus, whole: Whole
+    twin: str, launch: Callable[[list[str], Corpus], subprocess.CompletedProcess[str]], corpus: Corpus, whole: Whole
 ) -> None:
     whole("ddp")
     folder = corpus.folder / "runs" / "whole_ddp" / "version_0"
     going_on = f"--ckpt_path={folder / 'checkpoints' / 'last.ckpt'}"
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     with held(folder):
-        ended = run(command(twin, corpus, "refused", going_on, launcher=launcher), corpus)
-    assert ended.returncode == (1 if launcher else 2)
+        ended = launch(command(twin, corpus, "refused", going_on), corpus)
+    assert ended.returncode == (2 if launch == run else 1)
     errors = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
     assert set(errors) == {errors[0]}
     assert f"{folder}: process {os.getpid()} on " in errors[0]
@@ -241,8 +247,8 @@ def test_ranks_go_on_from_what_the_main_one_finds(
     checkpoint = torch.load(newer / "checkpoints" / "last.ckpt", weights_only=True)
     checkpoint["classifier"]["network"]["class_path"] = "parting.Parting"
     torch.save(checkpoint, newer / "checkpoints" / "last.ckpt")
-    goes_on = [sys.executable, *TORCHRUN, "-m", "project", twin, f"--config={config}", network, "--ckpt_path=last"]
-    ended = run([*goes_on, "--trainer.devices=2"], corpus)
+    goes_on = [twin, f"--config={config}", network, "--ckpt_path=last", "--trainer.devices=2"]
+    ended = under_torchrun(goes_on, corpus)
     assert ended.returncode == 0, ended.stderr
     found = last(corpus, f"newer_{twin}")
     found["classifier"]["network"]["class_path"] = "interrupting.Interrupted"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 import torch
 from interrupted import first_difference
 
+import processes
 from tiny_corpus import Corpus, write_corpus
 
 ROOT = Path(__file__).parents[2]
@@ -76,20 +75,16 @@ def corpus(tmp_path: Path) -> Corpus:
     return write_corpus(tmp_path, num_train=49)
 
 
-def start(twin: str, corpus: Corpus, *more: str) -> subprocess.Popen[str]:
+def start(twin: str, corpus: Corpus, *more: str) -> processes.Process:
     """Two ranks of `twin`, in the corpus's folder."""
     configs = [part for config in ("default", "ddp") for part in ("--config", str(ROOT / "configs" / f"{config}.yaml"))]
     sizes = ["--trainer.max_epochs=2", "--trainer.accelerator=cpu", "--data.batch_size=4", "--name=run"]
-    return subprocess.Popen(
-        [sys.executable, "-m", "project", twin, *configs, *corpus.arguments, *sizes, *more],
-        env={**os.environ, "OMP_NUM_THREADS": "1"}, cwd=corpus.folder,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    return processes.start([twin, *configs, *corpus.arguments, *sizes, *more], folder=corpus.folder)
 
 
-def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+def wait_for(path: Path, process: processes.Process) -> None:
     while not path.exists():
-        assert process.poll() is None, process.communicate()
+        assert process.poll() is None, process.communicate(1)
         time.sleep(0.02)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -18,6 +16,7 @@ from interrupted import CONFIG, EACH_STEP, TWINS, checkpoint, content, curves, f
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from processes import start
 from project.__main__ import main
 from project.errors import UserError
 from project.learn.not_finite import LOOK_AFTER, LossWatch
@@ -220,11 +219,8 @@ def test_ranks_decide_alike(policy: str, strategy: str, corpus: Corpus, network:
     for twin in TWINS:
         more = [f"--model.not_finite={policy}", "--trace.level=full", "--trainer.devices=2", "--data.batch_size=3"]
         more += [f"--trainer.strategy={strategy}"]
-        ended = subprocess.run(
-            [sys.executable, "-m", "project", *arguments(twin, corpus, twin, *more), "--trainer.max_epochs=1"],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(network), os.environ.get("PYTHONPATH", "")])},
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+        given = arguments(twin, corpus, twin, *more, "--trainer.max_epochs=1")
+        ended = start(given, {"PYTHONPATH": str(network)}).ended()
         traces = ("trace.jsonl", "trace.rank1.jsonl")
         [(step, ids)] = [found for trace in traces for found in poisoned_steps(run_of(corpus, twin), trace)]
         said = ended.stdout + ended.stderr
