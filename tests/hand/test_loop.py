@@ -1,8 +1,10 @@
-"""The hand-written loop against Lightning's, bit for bit, on small runs."""
+"""The hand-written loop against Lightning's, bit for bit: limits and options that are no axis of the parity matrix.
+
+Precisions, accumulation, clipping, networks and optimizers are such axes; `tests/parity/test_matrix.py` has them.
+"""
 
 from __future__ import annotations
 
-import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -17,9 +19,19 @@ from tiny_corpus import Corpus
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
-PRECISIONS = ["32-true", "bf16-mixed", "bf16-true", "16-mixed"]
-ACCUMULATIONS = [1, 3, 41]
-OVERLAYS = ["pooling", "clip_value", "transformer", "checkpointing", "sgd", "plateau", "balanced"]
+CASES = {
+    "balanced classes, smoothed labels": [
+        f"--config={CONFIGS / 'balanced.yaml'}",
+        "--trainer.accumulate_grad_batches=3",
+    ],
+    "steps": ["--trainer.max_steps=11"],
+    "parts of the rows": ["--trainer.limit_train_batches=0.5", "--trainer.limit_val_batches=2"],
+    "overfitting": ["--trainer.overfit_batches=2"],
+    "validation every few batches": ["--trainer.val_check_interval=4", "--trainer.accumulate_grad_batches=2"],
+    "validation twice an epoch": ["--trainer.val_check_interval=0.5"],
+    "validation every second epoch": ["--trainer.check_val_every_n_epoch=2"],
+    "rehearsal": ["--trainer.fast_dev_run=2"],
+}
 
 
 def options(corpus: Corpus, *more: str) -> list[str]:
@@ -28,8 +40,9 @@ def options(corpus: Corpus, *more: str) -> list[str]:
     return ["--config", str(CONFIGS / "default.yaml"), *corpus.arguments, *settings, *quiet, *more]
 
 
-def assert_equal(corpus: Corpus, *more: str) -> None:
-    """Train both twins; weights, buffers, optimizer and scheduler state and metrics must agree in every bit."""
+@pytest.mark.parametrize("more", CASES.values(), ids=CASES)
+def test_equals_lightning(corpus: Corpus, more: list[str]) -> None:
+    """Weights, buffers, optimizer and scheduler state and metrics must agree in every bit."""
     cli = Cli("fit", options(corpus, *more))
     cli.trainer.fit(cli.model, datamodule=cli.datamodule)
     by_hand = fit(read_settings("fit", options(corpus, *more)))
@@ -52,34 +65,6 @@ def assert_equal(corpus: Corpus, *more: str) -> None:
         key: value for key, value in expected.items() if key != "_get_lr_called_within_step"
     }
     assert by_hand.scores == cli.model.scores
-
-
-@pytest.mark.parametrize(("precision", "accumulate"), [*itertools.product(PRECISIONS, ACCUMULATIONS)])
-def test_equals_lightning(corpus: Corpus, precision: str, accumulate: int) -> None:
-    assert_equal(corpus, f"--trainer.precision={precision}", f"--trainer.accumulate_grad_batches={accumulate}")
-
-
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_equals_lightning_under_each_overlay(corpus: Corpus, overlay: str) -> None:
-    assert_equal(corpus, "--config", str(CONFIGS / f"{overlay}.yaml"), "--trainer.accumulate_grad_batches=3")
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        ["--data.num_workers=2"],
-        ["--trainer.max_steps=11"],
-        ["--trainer.limit_train_batches=0.5", "--trainer.limit_val_batches=2"],
-        ["--trainer.overfit_batches=2"],
-        ["--trainer.val_check_interval=4", "--trainer.accumulate_grad_batches=2"],
-        ["--trainer.val_check_interval=0.5"],
-        ["--trainer.check_val_every_n_epoch=2"],
-        ["--trainer.fast_dev_run=2"],
-    ],
-    ids=lambda more: more[0].removeprefix("--"),
-)
-def test_equals_lightning_under_the_trainers_limits(corpus: Corpus, more: list[str]) -> None:
-    assert_equal(corpus, *more)
 
 
 def test_the_loop_imports_neither_lightning_nor_torchmetrics() -> None:
