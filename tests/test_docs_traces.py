@@ -30,9 +30,15 @@ def commands(console: str) -> list[tuple[str, list[str]]]:
 
 
 def told(lines: list[str]) -> list[str]:
-    """What is the same on every machine: which traces, and the verdict; not how many ULP."""
+    """What is the same on every machine: which traces, and the verdict; not how many ULP.
+
+    The step at which a fused kernel first rounds otherwise depends on the CPU.
+    """
     assert lines
-    return [lines[0], *(line for line in lines if line.startswith(VERDICT))]
+    verdict = [line for line in lines if line.startswith(VERDICT)]
+    if "B: fused.jsonl" in lines:
+        verdict = [re.sub(r"epoch \d+, micro-batch \d+, optimizer step \d+", "some step", line) for line in verdict]
+    return [lines[0], *verdict]
 
 
 def test_the_page_from_top_to_bottom(
