@@ -22,8 +22,9 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
+# On all cores; a file's tests stay together, since they share what its fixtures have trained.
 unit: setup
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 tensorboard: setup
 	$(BIN)/tensorboard --logdir runs --host localhost
