@@ -60,7 +60,7 @@ AXES: dict[str, dict[str, list[str]]] = {
         "norm": ["--trainer.gradient_clip_val=0.5"],
         "value": ["--trainer.gradient_clip_val=0.05", "--trainer.gradient_clip_algorithm=value"],
     },
-    "compile": {"off": [], "on": ["--model.compile=true", "--trainer.deterministic=true"]},
+    "compile": {"off": [], "on": overlay("compile")},
     "network": {
         "TextCNN": [],
         "pooling": overlay("pooling"),

@@ -1,4 +1,7 @@
-"""Every file in configs/ parses and trains: two optimizer steps on a tiny corpus."""
+"""Every file in configs/ parses and trains: two optimizer steps on a tiny corpus.
+
+compile.yaml takes a minute to build its kernels; the parity matrix trains with it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))
 DEFAULT = next(path for path in CONFIGS if path.name == "default.yaml")
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("config", [path for path in CONFIGS if path.stem != "compile"], ids=lambda path: path.stem)
 def test_trains_two_steps(config: Path, corpus: Corpus) -> None:
     overlay = [] if config == DEFAULT else ["--config", str(config)]
     options = [

@@ -1,6 +1,6 @@
 """The twins are equal in every bit: a selection of the parity matrix in which all pairs of two axes' values meet.
 
-`make parity` runs the full product as well. Compiled cells take processes of their own, as `compare` does.
+`make parity` runs the full product as well.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from parity_matrix import AXES, NUM_TRAIN, Cell, fault, options, pairs, product
-from project.parity.cli import compare_twins
-from project.parity.compare import EXACT
+from parity_matrix import AXES, NUM_TRAIN, Cell, fault, options, pairs, product, run_cells
 from project.parity.twins import train_here
 from tiny_corpus import Corpus, write_corpus
 
-COMPILED: list[Cell] = [{"precision": "bf16-mixed", "accumulation": "3", "clipping": "norm", "compile": "on"}]
+COMPILED: Cell = {"precision": "bf16-mixed", "accumulation": "3", "clipping": "norm", "compile": "on"}
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +37,12 @@ def test_cell_is_equal(cell: Cell, corpus: Corpus, tmp_path: Path) -> None:
     assert fault(cell, hand, lit) is None
 
 
-@pytest.mark.parametrize("cell", COMPILED, ids=lambda cell: ", ".join(cell.values()))
-def test_compiled_cell_is_equal(cell: Cell, corpus: Corpus, tmp_path: Path) -> None:
-    report = compare_twins(arguments(corpus, cell), tmp_path, EXACT)
-    assert report.is_equal, report.divergence
-    assert report.num_records > 0
+def test_compiled_cell_is_equal(tmp_path: Path) -> None:
+    """With batches of one shape, for which a kernel is built once; `make parity` has shapes that vary."""
+    corpus = write_corpus(tmp_path, num_train=48)
+    given = [*arguments(corpus, COMPILED), "--data.max_tokens=2"]
+    hand, lit = (next(run_cells(twin, tmp_path, [COMPILED], given)) for twin in ("hand", "lit"))
+    assert fault(COMPILED, hand, lit) is None
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
