@@ -16,6 +16,7 @@ from torch import nn
 import draw_house
 import to_jsonl
 from project.__main__ import COMMANDS, main
+from project.parity.twins import train_here
 from test_imports import HOUSE
 from tiny_corpus import STRANGERS_NETWORK, Corpus, write_corpus
 
@@ -70,6 +71,9 @@ def test_project_command(line: str, trained: Corpus, monkeypatch: pytest.MonkeyP
     options = [*trained.arguments, "--trainer.accelerator=cpu", "--allow=mynet"]
     if command == "fit":
         options += ["--trainer.fast_dev_run=2"]
+    if command == "compare":  # tests/parity starts a process for each twin
+        monkeypatch.setattr("project.parity.cli.train", train_here)
+        options += ["--trainer.max_steps=2"]
     if command == "predict":
         (row,) = re.findall(rf"^echo '(.*?)' \| {re.escape(line)}$", README, re.MULTILINE)
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(row.encode())))
