@@ -1,1 +1,1 @@
-"""How, written by hand: plain PyTorch, and nothing of Lightning."""
+"""The twin written by hand in plain PyTorch; imports nothing of Lightning."""

@@ -1,4 +1,4 @@
-"""What the hand-written twin saves of a run; checkpoint/file.py describes the file."""
+"""What the hand-written twin saves; checkpoint/file.py describes the file."""
 
 from __future__ import annotations
 
@@ -15,16 +15,10 @@ from project.hand.loop import Training
 from project.ranks.sharding import full_tensors
 
 
-def content(training: Training, data: Data, between: Between) -> dict[str, Any]:
-    """Everything that continuing the run takes; every rank has to call this."""
-    scheduler, scaler = training.lr_scheduler, training.scaler
+def run_content(training: Training, data: Data, between: Between) -> dict[str, Any]:
+    """The state of a run beside weights, optimizer, scheduler and scaler. A collective: all ranks call this."""
     seconds = time.perf_counter() - training.start_seconds
     return {
-        "state_dict": full_tensors(training.network.state_dict()),
-        "classifier": describe(training.recipe.network, training.network, data.vocabulary, data.config.max_tokens),
-        "optimizer": full_tensors(training.optimizer.state_dict()),
-        "lr_scheduler": None if scheduler is None else scheduler.state_dict(),
-        "scaler": scaler.state_dict() if scaler.is_enabled() else None,
         "progress": progress(between.position, training.plan, training.recipe.seed, seconds),
         **between.state_dict(),
         "metrics": dict(training.metrics),
@@ -33,11 +27,19 @@ def content(training: Training, data: Data, between: Between) -> dict[str, Any]:
     }
 
 
-def write_checkpoint(training: Training, data: Data, between: Between, path: Path) -> None:
-    """Gather the content from all ranks; the main one writes it."""
+def save_checkpoint(training: Training, data: Data, between: Between, path: Path) -> None:
+    """Write the project's file: all ranks gather the content, the main rank writes it."""
     assert between.checkpoints is not None
-    found = content(training, data, between)
-    training.trace.checkpoint(training.step, found["state_dict"])
-    training.trace.flush()  # a run that is killed goes on from here
+    scheduler, scaler = training.lr_scheduler, training.scaler
+    content = {
+        "state_dict": full_tensors(training.network.state_dict()),
+        "classifier": describe(training.recipe.network, training.network, data.vocabulary, data.config.max_tokens),
+        "optimizer": full_tensors(training.optimizer.state_dict()),
+        "lr_scheduler": None if scheduler is None else scheduler.state_dict(),
+        "scaler": scaler.state_dict() if scaler.is_enabled() else None,
+        **run_content(training, data, between),
+    }
+    training.trace.checkpoint(training.step, content["state_dict"])
+    training.trace.flush()  # a killed run continues from here
     if training.world.is_main:
-        between.checkpoints.writer.write(path, found)
+        between.checkpoints.writer.write(path, content)

@@ -1,7 +1,6 @@
-"""Several ranks by hand: how they connect, and how they share a network.
+"""Several ranks by hand: the process group, DistributedDataParallel, FSDP2.
 
-torchrun, or ranks/launch.py, which is torchrun's own launcher, starts the ranks and tells each who it is through
-environment variables; torch.distributed does the rest.
+torchrun or ranks/launch.py has started the ranks; environment variables tell each its number.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from project.ranks.world import World
 
 @contextmanager
 def process_group(world: World, device: torch.device, timeout_seconds: float) -> Iterator[None]:
-    """The ranks' process group, destroyed at the end; nothing for a process that is alone, or has one already.
+    """Create the process group and destroy it at the end; do nothing for one process, or where a group exists.
 
-    By then nothing may hold a DistributedDataParallel that was built within.
+    At the end nothing may hold a DistributedDataParallel that was built within.
     """
     if world.size == 1 or torch.distributed.is_initialized():
         yield
@@ -30,18 +29,18 @@ def process_group(world: World, device: torch.device, timeout_seconds: float) ->
     from project.ranks.launch import join_ranks, leave_ranks
 
     if device.type == "cuda":
-        torch.cuda.set_device(device)  # where nccl exchanges Python objects, too
+        torch.cuda.set_device(device)  # nccl exchanges Python objects there
     join_ranks("nccl" if device.type == "cuda" else "gloo", timedelta(seconds=timeout_seconds))
     yield
-    leave_ranks()  # not after an exception: that would take ranks that perhaps no longer answer
+    leave_ranks()  # not after an exception: other ranks may hang, and this would wait for them
 
 
 def distributed(
     network: nn.Module, strategy: str, options: Distributed, world: World, device: torch.device
 ) -> nn.Module:
-    """The network as it is called: between several ranks, backward sums the gradients.
+    """The network as the loop calls it: with several ranks, backward averages the gradients over them.
 
-    `fsdp2` shares out parameters, gradients and optimizer state, in place: build the optimizer afterwards.
+    `fsdp2` shards parameters, gradients and optimizer state, in place: build the optimizer afterwards.
     """
     if world.size == 1:
         return network
@@ -49,7 +48,7 @@ def distributed(
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
-        # Logits may be a view, which is harmless as long as nothing is written into them.
+        # Logits may be a view. Nothing is written into them, so this is harmless.
         warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
         fully_shard(network, mesh=init_device_mesh(device.type, (world.size,)))
         return network
@@ -62,9 +61,9 @@ def distributed(
 
 
 def no_sync(model: nn.Module, options: Distributed, *, enabled: bool) -> AbstractContextManager[object]:
-    """Where enabled, backward keeps this rank's gradients to itself; the window's last one sums those of all ranks.
+    """Within, if enabled, backward does not exchange gradients between ranks.
 
-    `fsdp2` sums at every micro-batch, as under Lightning, unless the options say otherwise.
+    `fsdp2` exchanges them in every micro-batch, as under Lightning, unless `reduce_once_per_window` is set.
     """
     if options.reduce_once_per_window:
         model.set_requires_gradient_sync(not enabled)  # type: ignore[operator]  # an FSDPModule

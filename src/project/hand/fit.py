@@ -1,4 +1,4 @@
-"""A whole training run by hand: build everything, then epochs, validations, logs and checkpoints."""
+"""A whole training run by hand: build everything, then train, validate, log and save."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from project.commands.runs import held, mark_launched, new_run
 from project.commands.saved import Saved
 from project.data.batch import Batch
 from project.data.splits import Data
-from project.hand.checkpoint import write_checkpoint
+from project.hand.checkpoint import save_checkpoint
 from project.hand.distributed import distributed
 from project.hand.log import Log
 from project.hand.loop import Training, evaluate, take_interval, train_epoch
 from project.hand.precision import forward_context, gradient_scaler, network_dtype, pick_device
-from project.hand.resume import restore_training
+from project.hand.resume import restore
 from project.hand.settings import Settings
 from project.learn.not_finite import LossWatch
 from project.learn.objective import Scores, scores
@@ -44,37 +44,38 @@ from project.trace.tracer import OFF, Tracer
 
 @dataclass
 class Result:
-    """What a run ends with."""
+    """What `fit` returns."""
 
     training: Training
     data: Data
     scores: Scores | None
-    """The last validation's metrics."""
+    """Of the last validation; None without one."""
     checkpoints: BestAndLast | None
-    """None in a rehearsal."""
+    """None with fast_dev_run."""
 
 
 def fit(
     settings: Settings, world: World = ALONE, resumed: Saved | None = None, listener: Listener | None = None
 ) -> Result:
-    """Train as the settings say, or continue a saved run; where there are several ranks, each of them calls this.
+    """Train as the settings say, or continue a saved run. All ranks call this.
 
     Raises:
-        NothingLeft: where the saved run has trained all that it was asked for.
-        Stopped: where `listener` heard a signal; what was trained is saved.
+        NothingLeft: where the saved run is complete.
+        Stopped: after a signal; the run is saved.
+        UserError: where the settings, the rows or the checkpoint are faulty, or a loss is not finite.
     """
     training, data, left_fresh = prepare(settings, world, resumed)
     early_stopping = EarlyStopping(settings.early_stopping)
     position = Position(0, 0, 0)
     if resumed is not None:
-        position = restore_training(resumed.path, resumed.content, training, data)
+        position = restore(resumed.path, resumed.content, training, data)
         early_stopping.load_state_dict(resumed.content["early_stopping"], resumed.content["metrics"])
         if early_stopping.should_stop and not position.validation_due:
             raise NothingLeft
     training.watch.begin()
     with ExitStack() as closing:
         folder, checkpoints = None, None
-        if not settings.trainer.fast_dev_run:  # a rehearsal leaves nothing behind
+        if not settings.trainer.fast_dev_run:  # which writes no files
             folder = run_folder(settings, world, resumed, closing)
             checkpoints = BestAndLast(folder / "checkpoints", settings.checkpoint, world)
             closing.callback(checkpoints.writer.close)
@@ -91,7 +92,7 @@ def fit(
             watch=training.watch,
             early_stopping=early_stopping,
             checkpoints=checkpoints,
-            write=functools.partial(write_checkpoint, training, data),
+            write=functools.partial(save_checkpoint, training, data),
             log_every_n_steps=training.log_every_n_steps,
             position=position,
         )
@@ -102,12 +103,12 @@ def fit(
 
 
 def run_epochs(settings: Settings, training: Training, data: Data, log: Log, between: Between) -> Scores | None:
-    """Epochs, with their validations, until the plan or early stopping ends them; returns the last metrics."""
+    """Train and validate until the plan or early stopping ends the run; returns the last validation's scores."""
     plan, world = training.plan, training.world
     loader, val_loader = (data.loader(split, world.rank, world.size) for split in ("train", "val"))
     num_val_batches = settings.trainer.num_evaluation_batches("val", len(val_loader))
     found = None
-    if between.position.validation_due and num_val_batches:  # a signal came before it, and the saved run goes on here
+    if between.position.validation_due and num_val_batches:  # a signal interrupted it, and this run continues there
         found = validate(training, islice(val_loader, num_val_batches), data, log, between)
     loader.batch_sampler.seek(training.epoch, training.micro_batch)  # type: ignore[union-attr]
     while not training.is_over:
@@ -127,7 +128,7 @@ def run_epochs(settings: Settings, training: Training, data: Data, log: Log, bet
 
 
 def validate(training: Training, batches: Iterable[Any], data: Data, log: Log, between: Between) -> Scores:
-    """Metrics over the validation rows; the network goes back to training mode at the next micro-batch."""
+    """Evaluate the validation rows, log, save; `train_epoch` puts the network back into training mode."""
     mistakes: list[Mistake] = []
 
     def look(batch: Batch, logits: Tensor) -> None:
@@ -147,7 +148,7 @@ def validate(training: Training, batches: Iterable[Any], data: Data, log: Log, b
 
 
 def prepare(settings: Settings, world: World = ALONE, resumed: Saved | None = None) -> tuple[Training, Data, list[str]]:
-    """Rows, network, optimizer and scheduler of a run, none of them moved yet; names of weights without a start."""
+    """Build a run: rows, network, optimizer, scheduler; also returns which weights `init_from` left fresh."""
     seed_everything(settings.seed)
     trainer, recipe = settings.trainer, settings.recipe
     precision = trainer.precision or "32-true"
@@ -161,7 +162,7 @@ def prepare(settings: Settings, world: World = ALONE, resumed: Saved | None = No
     train = data.open_split("train")
     data.open_split("val")
     plan = trainer.plan(len(train), settings.data.batch_size, settings.data.drop_last, world)
-    trainer.num_evaluation_batches("val", len(data.loader("val", world.rank, world.size)))  # refuses in time
+    trainer.num_evaluation_batches("val", len(data.loader("val", world.rank, world.size)))  # refuses a bad limit
 
     network = recipe.build_network(data.vocabulary.num_tokens, data.vocabulary.num_classes)
     left_fresh: list[str] = []
@@ -195,26 +196,26 @@ def prepare(settings: Settings, world: World = ALONE, resumed: Saved | None = No
         log_every_n_steps=50 if trainer.log_every_n_steps is None else trainer.log_every_n_steps,
     )
     if world.size > 1:
-        torch.manual_seed(settings.seed + world.rank)  # dropout of its own in each rank
+        torch.manual_seed(settings.seed + world.rank)  # each rank drops other units
     return training, data, left_fresh
 
 
 def seed_everything(seed: int) -> None:
     """Seed Python, NumPy and torch on every device."""
     random.seed(seed)
-    numpy.random.seed(seed)  # what users' own code may draw from
+    numpy.random.seed(seed)  # for users' own code
     torch.manual_seed(seed)
 
 
 def be_deterministic(deterministic: bool | str | None) -> None:
-    """Let torch take only algorithms that give the same bits again, or warn where it has none."""
+    """Let torch use deterministic algorithms only; it raises, or warns, where it has none."""
     if deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS refuses on CUDA
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS needs it
         torch.use_deterministic_algorithms(True, warn_only=deterministic == "warn")
 
 
 def run_folder(settings: Settings, world: World, resumed: Saved | None, closing: ExitStack) -> Path:
-    """The folder of the run that is continued, or a new one, held until `closing`; the same on all ranks."""
+    """The folder of the continued run, or a new one, locked until `closing`; the same on all ranks."""
     folder = None if resumed is None else resumed.folder
     if folder is None:
         folder = world.all_gather(new_run(settings.root, settings.name) if world.is_main else Path())[0]
@@ -226,7 +227,7 @@ def run_folder(settings: Settings, world: World, resumed: Saved | None, closing:
 
 
 def open_trace(folder: Path, config: Trace, training: Training, *, goes_on: bool = False) -> Tracer:
-    """The trace that the settings ask for, that of a continued run going on; none writes nothing."""
+    """Open this rank's trace, or append to that of a continued run; OFF where the settings ask for none."""
     if config.level is None:
         return OFF
     rank = training.world.rank

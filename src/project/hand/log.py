@@ -1,4 +1,4 @@
-"""What a run shows and leaves behind: lines in the terminal, TensorBoard, its folder; the same tags as `fit`."""
+"""Terminal lines, TensorBoard and run folder of a run; the same tags as under Lightning."""
 
 from __future__ import annotations
 
@@ -32,11 +32,14 @@ from project.learn.objective import Scores
 
 
 class Log:
-    """A run's lines, curves and folder.
+    """Prints and writes what a run logs, on the main rank.
 
     Args:
-        folder: the run's folder; None for a rehearsal, which prints its lines and writes nothing.
-        resumed_from: the checkpoint from which a run is continued; its curves go on from there.
+        folder: the run's folder; None with fast_dev_run, which writes no files.
+        settings: of the run.
+        training: its state.
+        data: its rows.
+        resumed_from: the checkpoint of a continued run; its curves continue there.
     """
 
     def __init__(
@@ -57,7 +60,7 @@ class Log:
         self._writer: SummaryWriter | None = None
 
     def start(self, left_fresh: list[str]) -> None:
-        """Say how much there is to do, and save what describes the run."""
+        """Print what will be trained; save configuration and tokenizer."""
         training = self.training
         self.console.print(training_line(training.network, training.plan))
         if self.resumed_from is not None:
@@ -68,11 +71,11 @@ class Log:
             (self.folder / "config.yaml").write_text(self.settings.yaml, encoding="utf-8")
             self.data.vocabulary.tokenizer.save(self.folder / "tokenizer.json")
             (self.folder / FINISHED).unlink(missing_ok=True)
-            purge_step = None if self.resumed_from is None else training.step + 1  # what lies beyond is trained again
+            purge_step = None if self.resumed_from is None else training.step + 1  # later points are written again
             self._writer = self._open.enter_context(SummaryWriter(str(self.folder), purge_step=purge_step))
 
     def progress(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """The epoch's micro-batches, with a progress bar on a terminal."""
+        """Yield the epoch's micro-batches; show a progress bar on a terminal."""
         is_off = self.settings.trainer.enable_progress_bar is False or not self.training.world.is_main
         if is_off or not sys.stderr.isatty():
             yield from batches
@@ -82,12 +85,12 @@ class Log:
             yield from progress.track(batches, total=self.training.plan.num_micro_batches, description=title)
 
     def step(self, scalars: dict[str, float]) -> float:
-        """Write a logged optimizer step's scalars; returns its training loss."""
+        """Write the scalars of a logged optimizer step; returns its training loss."""
         self._scalars(scalars)
         return scalars["train/loss"]
 
     def validated(self, scores: Scores, counts: Counts, mistakes: list[Mistake]) -> None:
-        """Print the validation's line; write its metrics, picture and page."""
+        """Print a line for this validation; write its metrics, confusion matrix and worst mistakes."""
         training = self.training
         seconds = time.perf_counter() - training.start_seconds
         self.console.print(
@@ -102,7 +105,7 @@ class Log:
             self._writer.add_text("val/misclassified", page, training.step)
 
     def finish(self, checkpoints: BestAndLast | None) -> None:
-        """Write the hyperparameters beside the last validation's metrics, and mark the run as finished."""
+        """Write the hyperparameters with the last validation's metrics, and mark the run as finished."""
         training = self.training
         if self._writer is None or self.folder is None or checkpoints is None:
             return
@@ -122,7 +125,7 @@ class Log:
         )
 
     def close(self) -> None:
-        """Write what waits: curves and trace."""
+        """Flush and close curves and trace."""
         self._open.close()
         self.training.trace.close()
 

@@ -1,8 +1,8 @@
-"""The training loop, written by hand. It reads from top to bottom, and one optimizer step fits on a screen.
+"""The training loop in plain PyTorch, from top to bottom: an epoch, an optimizer step, an evaluation.
 
-scripts/textbook.py has the same loop on one page. What is added here: several ranks, losses that are not finite,
-logging, evaluation. Lines that begin with `trace` only look.
-B: micro-batch size, T: tokens, C: classes.
+Read scripts/textbook.py first: the same loop on one page. This one adds several ranks, losses that are not finite,
+logging and evaluation. Lines that call `trace` only look: without them the run has the same bits.
+B: micro-batch size, T: tokens, C: classes. A window is the micro-batches between two optimizer steps.
 """
 
 from __future__ import annotations
@@ -33,41 +33,41 @@ from project.trace.tracer import OFF, Tracer
 
 @dataclass
 class Training:
-    """Everything that a training run moves."""
+    """The state of a training run."""
 
     recipe: Recipe
     plan: Plan
     device: torch.device
     network: nn.Module
     model: nn.Module
-    """The network as it is called: several ranks share it through DistributedDataParallel or `fully_shard`."""
+    """What the loop calls: the network, or with several ranks the network in DistributedDataParallel or FSDP2."""
     world: World
     distributed: Distributed
     optimizer: Optimizer
     lr_scheduler: LRScheduler | None
     scaler: torch.amp.GradScaler
-    """Disabled unless the precision is 16-mixed: it then hands everything through unchanged."""
+    """Scales the loss in 16-mixed, so that small gradients do not vanish in float16; disabled otherwise."""
     autocast: Callable[[], AbstractContextManager[object]]
     class_weights: Tensor | None
     watch: LossWatch
     gradient_clip_val: float | None = None
     gradient_clip_algorithm: str = "norm"
     log_every_n_steps: int = 50
-    """Optimizer steps between logged ones; 0: none is logged."""
+    """Optimizer steps from one logged step to the next; 0: none is logged."""
     trace: Tracer = OFF
     epoch: int = 0
     micro_batch: int = 0
-    """Micro-batches of this epoch that are done."""
+    """Micro-batches done in this epoch."""
     step: int = 0
-    """Optimizer steps so far, skipped ones included."""
+    """Optimizer steps done, skipped ones included."""
     should_stop: bool = False
-    """Whether the run ends early, after this micro-batch."""
+    """End the run after this micro-batch."""
     start_seconds: float = field(default_factory=time.perf_counter)
-    """The clock when training began; of a resumed run, as if it had not been interrupted."""
+    """When training began; a continued run counts the seconds before the interruption too."""
     metrics: dict[str, float] = field(default_factory=dict)
     """The last logged training loss and validation metrics, by name."""
     num_window_examples: int = 0
-    """Of all ranks: the plan knows them, so no rank has to ask the others."""
+    """Examples in this window so far, on all ranks; the plan knows them, so this takes no all_reduce."""
     interval: Interval = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class Training:
 
     @property
     def parameters(self) -> list[nn.Parameter]:
-        """The parameters in the optimizer's order, in which a clipping norm is summed."""
+        """The parameters in the optimizer's order: clipping sums their norms in this order."""
         return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
     @property
@@ -86,13 +86,13 @@ class Training:
 
     @property
     def is_over(self) -> bool:
-        """Whether the planned epochs or steps are done, or the run ends early."""
+        """Whether the planned epochs or steps are done, or early stopping ended the run."""
         plan = self.plan
         return self.should_stop or 0 <= plan.max_steps <= self.step or 0 <= plan.max_epochs <= self.epoch
 
 
 def train_epoch(training: Training, batches: Iterable[Batch]) -> Iterator[int]:
-    """Train what is left of an epoch; yields each micro-batch's number when it is done: a time to validate and log."""
+    """Train the rest of an epoch; yields the number of each micro-batch, so that the caller can log, validate, save."""
     plan, trace = training.plan, training.trace
     num_left = plan.num_micro_batches - training.micro_batch
     for micro_batch, batch in enumerate(islice(batches, num_left), start=training.micro_batch):
@@ -100,7 +100,8 @@ def train_epoch(training: Training, batches: Iterable[Batch]) -> Iterator[int]:
         batch = to_device(batch, training.device)
         trace.micro_batch(training.epoch, micro_batch, training.step, ids=batch.index, inputs=batch)
 
-        num_examples = plan.num_counted(micro_batch)
+        num_examples = plan.num_counted(micro_batch)  # 0 where this rank only has a stand-in row
+        # Gradients add up over the window; ranks exchange them at its last micro-batch.
         with no_sync(training.model, training.distributed, enabled=not plan.closes_window(micro_batch)):
             with training.autocast():
                 logits = training.model(batch.tokens, batch.lengths)  # (B, T) → (B, C)
@@ -112,7 +113,7 @@ def train_epoch(training: Training, batches: Iterable[Batch]) -> Iterator[int]:
                     class_weights=training.class_weights,
                 )
             trace.forward(loss, num_examples)
-            training.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]  # a sum: the window adds up
+            training.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         trace.gradients("backward")
 
         training.watch.saw(training.step + 1, loss, batch.index)
@@ -166,7 +167,7 @@ def optimizer_step(training: Training) -> bool:
 
 
 def step_lr_scheduler(training: Training, *, skipped: bool, closes_epoch: bool) -> None:
-    """Advance the scheduler by step or by epoch. By step, it waits where the optimizer step was skipped."""
+    """Advance the scheduler, by step or by epoch. By step, it waits where the optimizer step was skipped."""
     recipe, lr_scheduler = training.recipe, training.lr_scheduler
     if lr_scheduler is None:
         return
@@ -175,7 +176,7 @@ def step_lr_scheduler(training: Training, *, skipped: bool, closes_epoch: bool) 
 
 
 def step_plateau_scheduler(training: Training) -> None:
-    """At an epoch's end, show ReduceLROnPlateau the metric that it watches, if the epoch was validated."""
+    """At the end of a validated epoch, give ReduceLROnPlateau the metric that it watches."""
     monitor, lr_scheduler = training.recipe.lr_monitor, training.lr_scheduler
     is_validated = training.epoch % (training.plan.check_val_every_n_epoch or 1) == 0
     if isinstance(lr_scheduler, ReduceLROnPlateau) and is_validated and monitor in training.metrics:
@@ -183,7 +184,7 @@ def step_plateau_scheduler(training: Training) -> None:
 
 
 def take_interval(training: Training) -> dict[str, float]:
-    """What is logged of the steps since the last logged one; the loss is read off the device here."""
+    """The scalars since the last logged step; reads the loss off the device, and starts a new interval."""
     interval, training.interval = training.interval, Interval.begin(training.device)
     scalars = interval.scalars(training.world.all_reduce_(interval.loss))
     training.metrics["train/loss"] = scalars["train/loss"]
@@ -192,7 +193,7 @@ def take_interval(training: Training) -> dict[str, float]:
 
 @dataclass
 class Counts:
-    """What an evaluation counts, each example once, as integers."""
+    """Counts of an evaluation: integers, which add up exactly in any order."""
 
     confusion: Tensor
     """(C, C) int64; rows are true classes, columns predicted ones."""
@@ -200,7 +201,7 @@ class Counts:
     """(2,) int64, the sum of `loss_counts`."""
 
 
-@torch.no_grad()  # not inference_mode: `fully_shard` gathers weights into tensors that training uses again
+@torch.no_grad()  # FSDP2 gathers weights into tensors that training uses again, so inference_mode would fail
 def evaluate(
     network: nn.Module,
     batches: Iterable[Batch],
@@ -210,7 +211,7 @@ def evaluate(
     look: Callable[[Batch, Tensor], None] = lambda batch, logits: None,
     world: World = ALONE,
 ) -> Counts:
-    """Count over the batches; `look` is shown each of them with its logits, (B, C)."""
+    """Count over the batches and all ranks; calls `look` with each batch and its logits, (B, C)."""
     network.eval()
     confusion = torch.zeros(num_classes, num_classes, dtype=torch.int64, device=device)
     losses = torch.zeros(2, dtype=torch.int64, device=device)
@@ -218,9 +219,9 @@ def evaluate(
         batch = to_device(batch, device)
         with autocast():
             logits = network(batch.tokens, batch.lengths)
-        if world.size > 1:  # leave out a row that only stands in
-            counted = batch.index >= 0
-            batch, logits = Batch(*(tensor[counted] for tensor in batch)), logits[counted]
+        if world.size > 1:  # leave out a stand-in row
+            is_counted = batch.index >= 0
+            batch, logits = Batch(*(tensor[is_counted] for tensor in batch)), logits[is_counted]
         pairs = batch.labels * num_classes + logits.argmax(dim=1)
         confusion += torch.bincount(pairs, minlength=num_classes**2).view(num_classes, num_classes)
         losses += loss_counts(logits, batch.labels)
@@ -236,14 +237,14 @@ def predict(
     autocast: Callable[[], AbstractContextManager[object]],
     world: World = ALONE,
 ) -> Tensor:
-    """Class probabilities of all examples in their order, (N, C) float32, on the CPU of every process."""
+    """Class probabilities of all examples in input order, (N, C) float32, on the CPU of every rank."""
     network.eval()
     probabilities = []
     for batch in batches:
         batch = to_device(batch, device)
         with autocast():
             logits = network(batch.tokens, batch.lengths)
-            probabilities.append(logits.float().softmax(dim=1)[batch.index >= 0])
+            probabilities.append(logits.float().softmax(dim=1)[batch.index >= 0])  # without a stand-in row
     return interleaved(world.all_gather(torch.cat(probabilities).cpu()))
 
 

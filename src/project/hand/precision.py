@@ -1,4 +1,4 @@
-"""The four precisions, written out: the network's dtype, the context of a forward pass, and the gradient scaler."""
+"""The four precisions: dtype of the network, context of a forward pass, gradient scaler; and the device."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from project.errors import UserError
 
 
 def pick_device(accelerator: str, local_rank: int = 0) -> torch.device:
-    """The device that an accelerator's name means here.
+    """The device that `trainer.accelerator` names.
 
     Raises:
-        UserError: where this machine has none.
+        UserError: where torch finds no such device.
     """
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if accelerator == "auto":
@@ -26,29 +26,29 @@ def pick_device(accelerator: str, local_rank: int = 0) -> torch.device:
 
 
 def network_dtype(precision: str) -> torch.dtype:
-    """The dtype that weights and buffers are kept in."""
+    """The dtype of weights and buffers."""
     return torch.bfloat16 if precision == "bf16-true" else torch.float32
 
 
 def forward_context(precision: str, device: torch.device) -> Callable[[], AbstractContextManager[object]]:
-    """Makes the context of each forward pass, loss included."""
+    """A factory for the context of each forward pass, which includes the loss."""
     if precision == "32-true":
         return nullcontext
     if precision == "bf16-true":
         return lambda: _default_dtype(torch.bfloat16)
     dtype = torch.bfloat16 if precision == "bf16-mixed" else torch.float16
-    # Without the cache, a weight that is used twice is cast twice, and its two gradients are added up in float32.
+    # Without autocast's cache, a weight that is used twice is cast twice, and its two gradients add up in float32.
     return lambda: torch.autocast(device.type, dtype=dtype, cache_enabled=False)
 
 
 def gradient_scaler(precision: str, device: torch.device) -> torch.amp.GradScaler:
-    """The scaler of 16-mixed; for the other precisions a disabled one, which changes nothing."""
+    """The scaler of 16-mixed; for other precisions a disabled one, which changes nothing."""
     return torch.amp.GradScaler(device.type, enabled=precision == "16-mixed")
 
 
 @contextmanager
 def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """New tensors are of `dtype` within, such as a mask that a network makes in its forward pass."""
+    """Within, new tensors have this dtype, such as a mask that a network makes in its forward pass."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:

@@ -1,7 +1,4 @@
-"""What happens between two steps under Lightning: signals, saving, early stopping, and going on from a checkpoint.
-
-The decisions are between/steps.py's, which both twins share; this callback calls it where Lightning's hooks are.
-"""
+"""Calls between/steps.py from Lightning's hooks: signals, saving, early stopping; continues a saved run."""
 
 from __future__ import annotations
 
@@ -20,18 +17,18 @@ from project.checkpoint.config import EarlyStopping as EarlyStoppingConfig
 from project.checkpoint.position import NothingLeft, Position
 from project.lit.checkpoint import run_content
 from project.lit.module import LitClassifier
-from project.lit.resume import restore, take_over
+from project.lit.resume import restore, set_loops
 from project.ranks.signals import Listener
 
 
 class BetweenSteps(CheckpointCallback):
-    """Calls `Between`. Lightning runs checkpoint callbacks last, so every other callback has seen the step by then.
+    """Calls `Between`. It is a checkpoint callback because Lightning runs those after all other callbacks.
 
     Args:
-        folder: where checkpoints go; None in a rehearsal, which leaves nothing behind.
+        folder: where checkpoints go; None with fast_dev_run, which writes no files.
         checkpoint: when to save.
-        early_stopping: when to end.
-        listener: hears signals.
+        early_stopping: when to stop.
+        listener: receives signals.
     """
 
     between: Between
@@ -45,27 +42,27 @@ class BetweenSteps(CheckpointCallback):
         self.listener = listener
         self.checkpoints: BestAndLast | None = None
         self.has_begun = False
-        """Whether training began."""
+        """Whether training has started."""
         self.resumed: tuple[Position, dict[str, Any]] | None = None
-        """Of a run that goes on: where it stood, and the checkpoint's content."""
+        """Position and content of the checkpoint that this run continues."""
 
     def on_load_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Check that the run can go on from here, and complete what Lightning restores from the checkpoint.
+        """Check that the run can continue; set Lightning's loops to the checkpoint's position.
 
         Raises:
-            UserError: where the checkpoint is of another run, or its position is no window's end in this one.
-            NothingLeft: where the run has trained all that it was asked for.
+            UserError: where the position is not the end of a window here.
+            NothingLeft: where the saved run is complete.
         """
         assert isinstance(pl_module, LitClassifier)
         saved = checkpoint["run"]
-        position = take_over(checkpoint, pl_module)
+        position = set_loops(checkpoint, pl_module)
         self.early_stopping.load_state_dict(saved["early_stopping"], saved["metrics"])
         if self.early_stopping.should_stop and not position.validation_due:
             raise NothingLeft
         self.resumed = position, saved
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Training begins, or goes on."""
+        """Restore a continued run; prepare what happens between its steps."""
         assert isinstance(pl_module, LitClassifier)
         self.has_begun = True
         position = Position(0, 0, 0)
@@ -92,10 +89,10 @@ class BetweenSteps(CheckpointCallback):
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """After an optimizer step."""
+        """After an optimizer step: stop for a signal, or save."""
         assert isinstance(pl_module, LitClassifier)
         self.between.micro_batch_done()
-        plan, epoch = pl_module.training_plan, trainer.current_epoch
+        plan, epoch = pl_module.plan, trainer.current_epoch
         if plan.closes_window(batch_idx):
             is_validated = trainer.enable_validation and plan.validates_after(epoch, batch_idx)
             position = Position(epoch, batch_idx + 1, trainer.global_step, is_validated)
@@ -104,12 +101,12 @@ class BetweenSteps(CheckpointCallback):
     def on_validation_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Leave the validation for a signal."""
+        """Stop for a signal."""
         if trainer.state.fn == "fit" and not trainer.sanity_checking:
             self.between.before_validation_batch(batch_idx)
 
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Leave the validation where another rank has left it."""
+        """Stop where another rank has stopped."""
         if trainer.state.fn == "fit" and not trainer.sanity_checking:
             self.between.after_validation_batches()
 
@@ -121,23 +118,23 @@ class BetweenSteps(CheckpointCallback):
             trainer.should_stop = trainer.should_stop or self.early_stopping.should_stop
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Save what is not saved yet."""
+        """Save the last steps."""
         assert isinstance(pl_module, LitClassifier)
         position = self.between.position
         is_closed = trainer.current_epoch > position.epoch
-        self.between.finish(position.has_closed(pl_module.training_plan) if is_closed else position)
+        self.between.finish(position.has_closed(pl_module.plan) if is_closed else position)
 
     def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Add what the project's file holds beside weights, optimizer, scheduler and scaler."""
+        """Add the state of the run."""
         assert isinstance(pl_module, LitClassifier)
         checkpoint["run"] = run_content(pl_module, self.between)
 
     def write(self, path: Path, content: Mapping[str, Any]) -> None:
-        """Write the project's file, at once or in the background."""
+        """Write a checkpoint, now or in the background."""
         assert self.checkpoints is not None
         self.checkpoints.writer.write(path, content)
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Let a save in the background come to its end, however the run ended."""
+        """Wait for a save in the background, after an error too."""
         if self.checkpoints is not None:
             self.checkpoints.writer.close()

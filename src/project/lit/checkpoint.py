@@ -1,4 +1,4 @@
-"""What the Lightning twin saves of a run, and how Lightning's checkpoint becomes the project's file and back."""
+"""What the Lightning twin saves; translates between Lightning's checkpoint and the project's file."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from project.lit.module import LitClassifier
 from project.private import MIXED_PRECISION_STATE
 
 PREFIX = "network."
-"""What Lightning puts before the network's own names: its attribute in the module."""
+"""Lightning puts this before the network's own names: `LitClassifier` holds it as an attribute."""
 
 
 def run_content(module: LitClassifier, between: Between) -> dict[str, Any]:
-    """What continuing the run takes, beside what Lightning saves by itself; every rank has to call this."""
+    """The state of a run beside weights, optimizer, scheduler and scaler. A collective: all ranks call this."""
     seconds = time.perf_counter() - module.start_seconds
     return {
-        "progress": progress(between.position, module.training_plan, module.recipe.seed, seconds),
+        "progress": progress(between.position, module.plan, module.recipe.seed, seconds),
         **between.state_dict(),
         "metrics": dict(module.metrics),
         "ranks": module.world.all_gather(rank_state(module.device, module.interval)),
@@ -34,11 +34,11 @@ def run_content(module: LitClassifier, between: Between) -> dict[str, Any]:
 
 
 class NeutralCheckpointIO(CheckpointIO):
-    """Translates between Lightning's checkpoint and the project's file (checkpoint/file.py), which lies on disk.
+    """Writes and reads the project's file (checkpoint/file.py), and leaves Lightning's own bookkeeping out of it.
 
     Args:
         write: writes a file.
-        opened: a checkpoint that was read and checked already, by its path; it is not read again.
+        opened: checkpoints that were read and checked already, by path; they are not read again.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class NeutralCheckpointIO(CheckpointIO):
         self.opened = opened
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        """Write the project's file; Lightning's own bookkeeping stays out of it."""
-        found = {
+        """Write the project's file: Lightning gathers the content, the main rank writes it."""
+        content = {
             "state_dict": {key.removeprefix(PREFIX): value for key, value in checkpoint["state_dict"].items()},
             "classifier": checkpoint["classifier"],
             "optimizer": next(iter(checkpoint.get("optimizer_states", [])), None),
@@ -58,24 +58,24 @@ class NeutralCheckpointIO(CheckpointIO):
             "scaler": checkpoint.get(MIXED_PRECISION_STATE) or None,
             **checkpoint["run"],
         }
-        self.write(Path(path), found)
+        self.write(Path(path), content)
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
-        """Read the project's file, as the dictionary that Lightning expects; `run` holds what Lightning knows not."""
-        found = self.opened.get(Path(path)) or read_checkpoint(path)
-        scheduler, scaler = found.get("lr_scheduler"), found.get("scaler")
+        """Read the project's file as Lightning's dictionary; the whole content is under `run`."""
+        content = self.opened.get(Path(path)) or read_checkpoint(path)
+        scheduler, scaler = content.get("lr_scheduler"), content.get("scaler")
         return {
-            "state_dict": {f"{PREFIX}{key}": value for key, value in found["state_dict"].items()},
-            "classifier": found["classifier"],
-            "optimizer_states": [found.get("optimizer")],
+            "state_dict": {f"{PREFIX}{key}": value for key, value in content["state_dict"].items()},
+            "classifier": content["classifier"],
+            "optimizer_states": [content.get("optimizer")],
             "lr_schedulers": [] if scheduler is None else [scheduler],
             **({} if scaler is None else {MIXED_PRECISION_STATE: scaler}),
-            "epoch": found["progress"]["epoch"],
-            "global_step": found["progress"]["step"],
+            "epoch": content["progress"]["epoch"],
+            "global_step": content["progress"]["step"],
             "pytorch-lightning_version": L.__version__,
             "callbacks": {},  # without this key Lightning calls no callback's on_load_checkpoint
             "path": str(path),
-            "run": dict(found),
+            "run": dict(content),
         }
 
     def remove_checkpoint(self, path: Any) -> None:

@@ -1,4 +1,4 @@
-"""The LightningDataModule: which split each stage opens, and its loader."""
+"""The LightningDataModule: opens the splits of each stage."""
 
 from __future__ import annotations
 
@@ -16,21 +16,25 @@ SPLITS = {"fit": ("train", "val"), "validate": ("val",), "test": ("test",), "pre
 
 
 class JsonlDataModule(L.LightningDataModule):
-    """Rows of JSONL files as batches; its arguments are the fields of `DataConfig`."""
+    """Batches of JSONL rows; takes the fields of `DataConfig`."""
 
     def __init__(self, **config: Any) -> None:
         super().__init__()
         self.rows = Data(DataConfig(**config))
         self.tokenizer_from: str | None = None
-        """A checkpoint whose tokenizer a new run takes over together with its weights; `model.init_from`."""
+        """The checkpoint of `model.init_from`: a new run takes its tokenizer too."""
         self.start = (0, 0)
-        """Epoch and micro-batch from which the training rows are read."""
+        """Epoch and micro-batch at which training starts."""
 
     def setup(self, stage: str) -> None:
-        """Prepare what `stage` needs; `test_file` is opened by the test stage alone."""
+        """Open the files of this stage, and no others.
+
+        Raises:
+            UserError: where a file or a row is faulty.
+        """
         if not hasattr(self.rows, "vocabulary"):
             loaded = getattr(self.trainer and self.trainer.lightning_module, "vocabulary", None)
-            if loaded is not None:  # the module comes from `load_from_checkpoint`
+            if loaded is not None:  # by `load_from_checkpoint`
                 self.rows.vocabulary = loaded
             else:
                 self.rows.fit_vocabulary(tokenizer_in(self.tokenizer_from) if self.tokenizer_from else None)
@@ -38,21 +42,21 @@ class JsonlDataModule(L.LightningDataModule):
             self.rows.open_split(split)
 
     def train_dataloader(self) -> DataLoader[Example]:
-        """Micro-batches in the order of (seed, epoch)."""
+        """Training micro-batches, in the order of (seed, epoch)."""
         loader = self._loader("train")
         loader.batch_sampler.seek(*self.start)  # type: ignore[union-attr]
         return loader
 
     def val_dataloader(self) -> DataLoader[Example]:
-        """Micro-batches in the file's order."""
+        """Validation micro-batches, in the file's order."""
         return self._loader("val")
 
     def test_dataloader(self) -> DataLoader[Example]:
-        """Micro-batches in the file's order."""
+        """Test micro-batches, in the file's order."""
         return self._loader("test")
 
     def predict_dataloader(self) -> DataLoader[Example]:
-        """Micro-batches in the file's order."""
+        """Prediction micro-batches, in the file's order."""
         return self._loader("predict")
 
     def _loader(self, split: str) -> DataLoader[Example]:

@@ -1,4 +1,4 @@
-"""What a run shows: a line per epoch in the terminal, pictures and text in TensorBoard, a mark when it has finished."""
+"""Terminal lines, TensorBoard and run folder of a run; the same tags as under `hand`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
-import torch
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import TensorBoardLogger
 
@@ -31,11 +30,11 @@ from project.lit.module import LitClassifier
 
 
 class EpochLines(Callback):
-    """Prints one line per validation: where the run is, and its metrics; and at the end what is best, and where.
+    """Prints a line for each validation, and the best one at the end.
 
     Args:
         root: where runs go.
-        between: knows what is best, and from where the run goes on.
+        between: the callback that saves; it knows the best checkpoint and the continued one.
     """
 
     def __init__(self, root: Path, between: BetweenSteps) -> None:
@@ -43,20 +42,20 @@ class EpochLines(Callback):
         self.between = between
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Say how much there is to do."""
+        """Print what will be trained."""
         assert isinstance(pl_module, LitClassifier)
         self.console = terminal()
         self.console.quiet = not trainer.is_global_zero
         self.console.print(training_line(pl_module.network, pl_module.plan))
-        if pl_module.left_fresh:
-            self.console.print(fresh_line(pl_module.left_fresh))
         if self.between.resumed is not None:
-            position = self.between.resumed[0]
+            position, _ = self.between.resumed
             path = str(trainer.ckpt_path)
             self.console.print(resumed_line(path, position.epoch, position.micro_batch, position.step))
+        if pl_module.left_fresh:
+            self.console.print(fresh_line(pl_module.left_fresh))
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Print the line."""
+        """Print a line for this validation."""
         if trainer.state.fn != "fit" or trainer.sanity_checking:
             return
         assert isinstance(pl_module, LitClassifier)
@@ -73,7 +72,7 @@ class EpochLines(Callback):
         )
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """The best weights' metric, the run's folder, and how to look at it."""
+        """Print the best checkpoint, the run's folder and how to open TensorBoard."""
         if (checkpoints := self.between.checkpoints) is not None:
             if checkpoints.best_epoch >= 0:
                 best = (checkpoints.best, checkpoints.config.monitor, checkpoints.best_value, checkpoints.best_epoch)
@@ -83,7 +82,7 @@ class EpochLines(Callback):
 
 
 class TensorBoardPages(Callback):
-    """Adds the confusion matrix, the worst mistakes and the hyperparameters with final metrics to TensorBoard."""
+    """Writes confusion matrix, worst mistakes and hyperparameters to TensorBoard."""
 
     def __init__(self, hyperparameters: dict[str, Any]) -> None:
         self.hyperparameters = hyperparameters
@@ -98,18 +97,15 @@ class TensorBoardPages(Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Keep the mistakes that the network was surest of."""
-        if trainer.sanity_checking:
-            return
-        self.mistakes = keep_worst(self.mistakes, batch, outputs)
+        """Keep the mistakes with the highest probabilities."""
+        if not trainer.sanity_checking:
+            self.mistakes = keep_worst(self.mistakes, batch, outputs)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Write picture and page of this validation."""
+        """Write this validation's confusion matrix and worst mistakes."""
         assert isinstance(pl_module, LitClassifier)
-        mistakes, self.mistakes = self.mistakes, []
-        parts = [mistakes] * trainer.world_size
-        if trainer.world_size > 1:
-            torch.distributed.all_gather_object(parts, mistakes)
+        mistakes = pl_module.world.all_gather(self.mistakes)
+        self.mistakes = []
         if trainer.sanity_checking or not trainer.is_global_zero:
             return
         if not isinstance(logger := trainer.logger, TensorBoardLogger):
@@ -117,11 +113,11 @@ class TensorBoardPages(Callback):
         labels = [str(label) for label in pl_module.vocabulary.labels]
         figure = confusion_figure(pl_module.confusion_counts, labels)
         logger.experiment.add_figure("val/confusion", figure, trainer.global_step)
-        page = mistakes_table(worst_of(parts), labels, pl_module.data.splits["val"].text)
+        page = mistakes_table(worst_of(mistakes), labels, pl_module.data.splits["val"].text)
         logger.experiment.add_text("val/misclassified", page, trainer.global_step)
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Write the hyperparameters beside the last validation's metrics."""
+        """Write the hyperparameters with the last validation's metrics."""
         if isinstance(logger := trainer.logger, TensorBoardLogger):
             assert isinstance(pl_module, LitClassifier)
             final = {name: value for name, value in pl_module.metrics.items() if name.startswith("val/")}
@@ -129,7 +125,7 @@ class TensorBoardPages(Callback):
 
 
 class RunFolder(Callback):
-    """Saves configuration and tokenizer with the run, and marks the run as finished when it ends by itself."""
+    """Saves configuration and tokenizer, and marks the run as finished."""
 
     def __init__(self, folder: Path, config: str, between: BetweenSteps) -> None:
         self.folder = folder
@@ -137,7 +133,7 @@ class RunFolder(Callback):
         self.between = between
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Save what describes the run."""
+        """Save configuration and tokenizer."""
         assert isinstance(pl_module, LitClassifier)
         if trainer.is_global_zero:
             mark_launched(self.folder)
@@ -146,7 +142,7 @@ class RunFolder(Callback):
             (self.folder / FINISHED).unlink(missing_ok=True)
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Write finished.json; not in on_train_end, where the last checkpoint may still have to be written."""
+        """Write finished.json; in on_train_end the last checkpoint may not be written yet."""
         assert isinstance(pl_module, LitClassifier)
         checkpoints, position = self.between.checkpoints, self.between.between.position
         if not trainer.is_global_zero or checkpoints is None:
@@ -166,22 +162,17 @@ class RunFolder(Callback):
 
 
 class EvaluationClock(Callback):
-    """Measures an evaluation's batches, without the set-up before them."""
+    """Measures the seconds of an evaluation's batches."""
 
     seconds = 0.0
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Start."""
+        """Start the clock."""
         self.start_seconds = time.perf_counter()
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Stop."""
+        """Stop the clock."""
         self.seconds = time.perf_counter() - self.start_seconds
 
-    def on_test_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Start."""
-        self.on_validation_start(trainer, pl_module)
-
-    def on_test_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Stop."""
-        self.on_validation_end(trainer, pl_module)
+    on_test_start = on_validation_start
+    on_test_end = on_validation_end

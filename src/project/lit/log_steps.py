@@ -1,4 +1,4 @@
-"""Sends training and evaluation scalars to the Trainer's loggers."""
+"""Logs training and evaluation scalars at optimizer steps."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from lightning.pytorch.callbacks import Callback
 
 
 class LogSteps(Callback):
-    """Logs at optimizer steps. Not through `self.log`: its x-axis counts batches, and it costs more than a small step.
-
-    `LitClassifier` brings it to any Trainer.
-    """
+    """Sends scalars to the Trainer's loggers. `self.log` would count batches, and costs more than a small step."""
 
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Log the interval that ends here, if this optimizer step is one of those that are logged."""
+        """Log the interval, if this optimizer step is a logged one."""
         if pl_module.interval.grad_norm is not None:
             scalars = pl_module.take_interval()
             pl_module.log("train/loss", scalars["train/loss"], prog_bar=True, logger=False, batch_size=1)

@@ -1,4 +1,4 @@
-"""What the Lightning twin counts beside torchmetrics' own confusion matrix."""
+"""The evaluation loss as a torchmetrics metric."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torchmetrics import Metric
 
 
 class LossCounts(Metric):
-    """Sum of `loss_counts` over micro-batches and ranks, (2,) int64."""
+    """Sums `loss_counts` over micro-batches and ranks, (2,) int64."""
 
     full_state_update = False
     total: Tensor

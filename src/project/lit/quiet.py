@@ -1,4 +1,4 @@
-"""Leaves out what Lightning says of its own products and of things that are meant here."""
+"""Silences Lightning's advertisements, and warnings about what this project does on purpose."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import warnings
 
 
 def quieten() -> None:
-    """In this process, from now on."""
+    """Silence them in this process."""
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
     for message in (
-        ".*your dataloader is not resumable",  # the position is sought in the batch sampler
-        ".*does not have many workers",  # rows are memory-mapped: a batch costs less than handing it over
-        ".*recommended to use `self.log.*sync_dist=True",  # the counts behind the metrics are added up already
+        ".*your dataloader is not resumable",  # the batch sampler seeks the position
+        ".*does not have many workers",  # rows are memory-mapped: workers would be slower
+        ".*recommended to use `self.log.*sync_dist=True",  # the counts are summed over ranks already
         ".*callbacks used to create the checkpoint need to be provided",  # an evaluation needs no BestAndLast
-        ".*using a custom batch sampler `OrderedBatches` for prediction",  # it returns every row once
-        ".*is smaller than the logging interval",  # the last step is logged in any case
-        ".*WeightAveraging callback with a model that overrides",  # only fsdp2 shards layers there
+        ".*using a custom batch sampler `OrderedBatches` for prediction",  # it yields every row once
+        ".*is smaller than the logging interval",  # the last step is always logged
+        ".*WeightAveraging callback with a model that overrides",  # configure_model shards nothing but under fsdp2
         ".*LeafSpec.* is deprecated",  # Lightning 2.6.6 on torch 2.13
-        ".*FSDP2-wrapped module .* returned a view tensor",  # into which nothing is written
+        ".*FSDP2-wrapped module .* returned a view tensor",  # nothing writes into logits
     ):
         warnings.filterwarnings("ignore", message=message)

@@ -1,19 +1,19 @@
-"""Writes the trace of any LightningModule, without touching a bit of its training.
+"""Writes the trace of any LightningModule; its training keeps the same bits.
 
-What is seen, and where: Lightning has no hook for some stages, so those are looked at around a method of the module.
+Each stage is recorded at a hook. Where Lightning has no hook, a method of the module is wrapped.
 
     data, rng      on_train_batch_start
-    forward        what `training_step` returns, before Lightning divides it by accumulate_grad_batches
-    backward       on_after_backward; under DDP the reduction has happened by then; under 16-mixed still scaled
-    unscale        Callback.on_before_optimizer_step, which runs before the module's own hook of that name
-    normalise      right before `configure_gradient_clipping`: what the module's on_before_optimizer_step did
+    forward        the output of `training_step`, before Lightning divides it by accumulate_grad_batches
+    backward       on_after_backward: after DDP's reduction; under 16-mixed still scaled
+    unscale        Callback.on_before_optimizer_step, which runs before the module's hook of that name
+    normalise      right before `configure_gradient_clipping`, after the module's on_before_optimizer_step
     clip           right after `configure_gradient_clipping`, which Lightning calls without a clip value too
-    optimizer, scheduler    on_train_batch_end, when both are done
+    optimizer, scheduler    on_train_batch_end
     evaluation     on_validation_end
-    checkpoint     on_save_checkpoint, which Lightning leaves out for checkpoints that hold weights only
+    checkpoint     on_save_checkpoint, which Lightning does not call for checkpoints of weights only
 
-By manual optimization the loss is what `manual_backward` gets; normalise and clip are not seen. Where a batch has
-several optimizer steps (manual optimization, LBFGS), each has records of its own.
+In manual optimization the loss is the argument of `manual_backward`, and there are no stages normalise and clip. A
+batch with several optimizer steps (manual optimization, LBFGS) has records for each of them.
 """
 
 from __future__ import annotations
@@ -25,32 +25,36 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
-import torch
 from lightning.pytorch.callbacks import Callback
 from torch import Tensor
 from torch.optim import Optimizer
 
 from project.errors import UserError
+from project.lit.trainer import scale_of
 from project.trace.tracer import OFF, Level, Tracer
 
 
 def index_of(batch: Any) -> Any:
-    """The `index` of a batch that has one, or None."""
+    """The `index` of a batch, a tensor; None for a batch without one."""
     found = batch.get("index") if isinstance(batch, Mapping) else getattr(batch, "index", None)
     return found if isinstance(found, Tensor) else None
 
 
 class TraceCallback(Callback):
-    """Writes `path` while the Trainer fits; see `project.trace.Tracer` for what is in it.
+    """Writes a trace while the Trainer fits; `project.trace.Tracer` describes its content.
 
     Args:
-        path: the trace to write; rank 1 of several processes writes `<name>.rank1.jsonl`, and so on.
-        network: attribute of the LightningModule that is looked at; empty for the whole module. Two traces are
-            comparable where their tensors have the same names, so name the part that the other loop calls network.
+        path: the trace to write; rank 1 writes `<name>.rank1.jsonl`, and so on.
+        network: the submodule to trace; empty for the whole module. `compare` matches tensors by name, so take the
+            part that the other loop traces.
         level: cheap or full.
-        tensors_at: number of the record whose tensors are saved whole.
-        ids: which examples a batch holds; by default its `index`, if it has one.
-        count: how many examples a batch holds, by the batch and its number; by default the length of its first tensor.
+        tensors_at: number of the record whose tensors are saved in full.
+        ids: gives the example ids of a batch; by default its `index`, if it has one.
+        count: gives the number of examples in a batch, from the batch and its number; by default the length of its
+            first tensor.
+
+    Raises:
+        UserError: when training starts, where the module has no such submodule.
     """
 
     def __init__(
@@ -73,7 +77,7 @@ class TraceCallback(Callback):
         self._replaced: dict[str, Any] = {}
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Open the trace, and look around the two methods."""
+        """Open the trace and wrap the two methods."""
         try:
             network = pl_module.get_submodule(self.network)
         except AttributeError:
@@ -96,39 +100,39 @@ class TraceCallback(Callback):
         self.step = trainer.global_step
         self.in_step = False
 
-        def look_at_loss(training_step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        def trace_loss(training_step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             output = training_step(*args, **kwargs)
             loss = output.get("loss") if isinstance(output, Mapping) else output
             if isinstance(loss, Tensor) and pl_module.automatic_optimization:
                 self._forward(trainer, loss)
             return output
 
-        def look_at_clipping(configure_gradient_clipping: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+        def trace_clipping(configure_gradient_clipping: Callable[..., None], *args: Any, **kwargs: Any) -> None:
             self.trace.gradients("normalise")
             configure_gradient_clipping(*args, **kwargs)
             self.trace.gradients("clip")
 
-        self._replace(pl_module, "training_step", look_at_loss)
-        self._replace(pl_module, "configure_gradient_clipping", look_at_clipping)
+        self._replace(pl_module, "training_step", trace_loss)
+        self._replace(pl_module, "configure_gradient_clipping", trace_clipping)
 
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """Data and random state, before the forward pass."""
+        """Record data and random state, before the forward pass."""
         self.batch, self.batch_idx = batch, batch_idx
         self._micro_batch(trainer)
 
     def on_before_backward(self, trainer: L.Trainer, pl_module: L.LightningModule, loss: Tensor) -> None:
-        """By manual optimization this is where the loss is seen."""
+        """Record the loss in manual optimization."""
         if not pl_module.automatic_optimization:
             self._forward(trainer, loss)
 
     def on_after_backward(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """The gradients that the window has gathered so far."""
+        """Record the window's gradients so far."""
         self.trace.gradients("backward")
 
     def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer) -> None:
-        """A window is complete; its gradients are unscaled."""
+        """Record the window's unscaled gradients."""
         self._end_step(trainer)
         self.trace.optimizer_step(trainer.current_epoch, self.step)
         self.trace.gradients("unscale")
@@ -138,35 +142,35 @@ class TraceCallback(Callback):
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """If a window ended: the update is done, and the scheduler has advanced."""
+        """Record the update and the scheduler, if a window ended."""
         self._end_step(trainer)
         self.batch = None
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Remember which metrics there are already."""
+        """Remember the metrics that exist already."""
         self.metrics_before = dict(trainer.callback_metrics)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Every metric that this validation logged, whatever its name: its value is a new tensor."""
+        """Record every metric that this validation logged: its value is a new tensor."""
         if trainer.state.fn == "fit" and not trainer.sanity_checking:
             found = trainer.callback_metrics
             metrics = {name: float(found[name]) for name in found if found[name] is not self.metrics_before.get(name)}
             self.trace.evaluation(trainer.current_epoch, self.step, metrics)
 
     def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
-        """The weights and buffers that are saved, under the network's own names."""
+        """Record the saved weights and buffers under the network's own names."""
         prefix = f"{self.network}." if self.network else ""
         saved = {name: tensor for name, tensor in checkpoint["state_dict"].items() if name.startswith(prefix)}
         names = {name.removeprefix(prefix): tensor for name, tensor in saved.items()}
         self.trace.checkpoint(trainer.global_step, names)
-        self.trace.flush()  # a run that is killed goes on from here
+        self.trace.flush()  # a killed run continues from here
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
-        """What was traced so far is worth most now; Lightning calls no teardown."""
+        """Write the trace so far; Lightning calls no teardown after an error."""
         self._close(pl_module)
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Write what waits, and leave the module as it was."""
+        """Write the trace and unwrap the methods."""
         self._close(pl_module)
 
     def _micro_batch(self, trainer: L.Trainer) -> None:
@@ -175,7 +179,7 @@ class TraceCallback(Callback):
         self.trace.micro_batch(trainer.current_epoch, self.batch_idx, self.step, ids=ids, inputs=inputs)
 
     def _forward(self, trainer: L.Trainer, loss: Tensor) -> None:
-        if self.in_step:  # this batch has had an update already, and goes on
+        if self.in_step:  # the batch's second optimizer step
             self._end_step(trainer)
             self._micro_batch(trainer)
         self.trace.forward(loss, self.num_examples)
@@ -188,14 +192,14 @@ class TraceCallback(Callback):
             self.step += 1
             self.in_step = False
 
-    def _replace(self, module: L.LightningModule, name: str, looking: Callable[..., Any]) -> None:
-        """Put `looking` around a method of this one module, until `_close`."""
+    def _replace(self, module: L.LightningModule, name: str, around: Callable[..., Any]) -> None:
+        """Wrap a method of this module in `around`, until `_close`."""
         method = getattr(module, name)
-        around: Any = functools.partial(looking, method)
-        # Lightning reads there which arguments training_step takes, and looks no further than one wrapper.
-        around.__wrapped__ = getattr(method, "__wrapped__", method)
+        wrapped: Any = functools.partial(around, method)
+        # Lightning reads the arguments of training_step from here, and follows one wrapper only.
+        wrapped.__wrapped__ = getattr(method, "__wrapped__", method)
         self._replaced[name] = vars(module).get(name)
-        setattr(module, name, around)
+        setattr(module, name, wrapped)
 
     def _close(self, module: L.LightningModule) -> None:
         for name, before in self._replaced.items():
@@ -208,7 +212,7 @@ class TraceCallback(Callback):
 
 
 def tensors_of(batch: Any) -> Iterable[Tensor]:
-    """The tensors of a batch of any nesting, in order."""
+    """The tensors of a nested batch, in order."""
     if isinstance(batch, Tensor):
         yield batch
     elif isinstance(batch, Mapping):
@@ -223,12 +227,6 @@ def tensors_of(batch: Any) -> Iterable[Tensor]:
 
 
 def first_length(batch: Any, batch_idx: int) -> int:
-    """Length of a batch's first tensor."""
+    """The length of a batch's first tensor; 0 without one."""
     first = next(iter(tensors_of(batch)), None)
     return len(first) if first is not None and first.ndim else 0
-
-
-def scale_of(trainer: L.Trainer) -> float:
-    """The gradient scaler's factor, 1 where there is none."""
-    scaler = getattr(trainer.precision_plugin, "scaler", None)
-    return float(scaler.get_scale()) if isinstance(scaler, torch.amp.GradScaler) else 1.0
