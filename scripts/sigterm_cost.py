@@ -54,7 +54,7 @@ def main() -> int:
     if known.rank:
         if known.rank == "with":
             keep_broadcast()
-        return int(lightning_twin("fit", more))
+        return int(lightning_twin(["fit", *more]))
     speeds: dict[str, list[float]] = {"with": [], "without": []}
     with tempfile.TemporaryDirectory() as name:
         for _ in range(known.repeats):

@@ -12,16 +12,18 @@ from contextlib import nullcontext
 from project.errors import UserError, nearest
 from project.ranks.signals import Listener, Stopped, say_stopped, tell_launcher
 
-# command: (module with its `main`, arguments that main is given before the user's, what --help says)
+# command: (module with its `main`, words that main is given before the user's, what --help says)
 COMMANDS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "fit": ("project.lit.cli", ("fit",), "train with Lightning's Trainer"),
     "validate": ("project.lit.cli", ("validate",), "metrics of a checkpoint on the validation rows"),
     "test": ("project.lit.cli", ("test",), "metrics of a checkpoint on the test rows"),
-    "predict": ("project.lit.cli", ("predict",), "label rows of a file or of standard input"),
+    "predict": ("project.hand.cli", ("predict",), "label rows of a file or of standard input"),
     "hand": ("project.hand.cli", (), "fit, or hand validate, test, predict: the same by a loop written by hand"),
-    "compare": ("project.parity.cli", (), "train both twins, or take two traces, and say where they first part"),
+    "compare": ("project.parity.options", (), "train both twins, or take two traces, and say where they first part"),
     "explain": ("project.tools.explain", (), "say what a pasted PyTorch error means and what to do"),
 }
+
+TWINS = {"project.hand.cli": "hand", "project.lit.cli": "lit"}
 
 EXAMPLES = """\
 examples:
@@ -31,11 +33,16 @@ examples:
   echo '{"text": "mat1 and mat2 shapes cannot be multiplied (3x4 and 5x6)"}' | python -m project predict
   python -m project explain "mat1 and mat2 shapes cannot be multiplied (3x4 and 5x6)"
 
-`python -m project COMMAND --help` lists a command's options."""
+`python -m project COMMAND --help` lists a command's options. `twinloop` is short for `python -m project`."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command that `arguments` name; returns the exit code: 2 for what the user can mend."""
+    if arguments[:1] == ["--version"]:
+        from importlib.metadata import version
+
+        print(f"twinloop {version('twinloop')}")
+        return 0
     if not arguments or arguments[0] in ("-h", "--help"):
         width = max(map(len, COMMANDS))
         print("usage: python -m project COMMAND [options]\n\ncommands:")
@@ -50,10 +57,13 @@ def main(arguments: Sequence[str]) -> int:
         print(f"error: {command}: no such command{hint}", file=sys.stderr)
         return 2
     module_name, leading, _ = COMMANDS[command]
-    trains = is_training(command, rest)
+    words, trains = [*leading, *rest], is_training(command, rest)
     try:
         with Listener().listening() if trains else nullcontext():  # from here on: imports alone take seconds
-            code = int(importlib.import_module(module_name).main(*leading, rest))
+            if help_text := first_look(command, module_name, words):
+                print(help_text)
+                return 0
+            code = int(importlib.import_module(module_name).main(words))
         if trains:
             tell_launcher(code)
         return code
@@ -77,6 +87,15 @@ def main(arguments: Sequence[str]) -> int:
         raise
 
 
+def first_look(command: str, module_name: str, words: Sequence[str]) -> str | None:
+    """The help that is asked for, if it is; every fault that is seen without importing torch is raised here."""
+    if module_name not in TWINS:
+        return None
+    from project.config.first_look import look
+
+    return look(command, TWINS[module_name], words)
+
+
 def is_training(command: str, rest: Sequence[str]) -> bool:
     """Whether the command trains, by the words that it begins with: `hand` does so without a word of its own, too."""
     return command == "fit" or (command == "hand" and rest[:1] not in (["validate"], ["test"], ["predict"]))
@@ -91,5 +110,10 @@ def _is_told(error: Exception) -> bool:
     return record(error)
 
 
+def run() -> int:
+    """What the script `twinloop` calls."""
+    return main(sys.argv[1:])
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run())

@@ -97,7 +97,7 @@ def test_the_ranks_are_told_the_names(corpus: Corpus, elsewhere: Path, monkeypat
     def elastic_launch(config: object, entry: object) -> Callable[..., None]:
         return lambda *words: started.append(list(words))
 
-    monkeypatch.setattr("project.ranks.launch.elastic_launch", elastic_launch)
+    monkeypatch.setattr("torch.distributed.launcher.api.elastic_launch", elastic_launch)
     more = ["--allow", "stranger", "--model.network=stranger.Bag", "--trainer.devices=2", "--trainer.strategy=ddp"]
     assert call("hand", corpus, *more, "--trainer.accelerator=cpu") == 0
     assert take_allowed(started[0])
@@ -162,22 +162,6 @@ def test_a_module_that_only_hands_on_a_strangers_class_does_not_hide_it(
     monkeypatch.syspath_prepend(str(Path.cwd()))
     assert call(twin, corpus, "--model.network=mine.Bag") == 2
     assert "stranger.Bag: refused" in capsys.readouterr().err
-
-
-def test_every_command_names_the_option_in_its_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in (
-        ["fit"],
-        ["validate"],
-        ["test"],
-        ["predict"],
-        ["hand"],
-        ["hand", "predict"],
-        ["compare"],
-        ["explain"],
-    ):
-        with pytest.raises(SystemExit):
-            main([*command, "--help"])
-        assert "--allow NAME" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("twin", TWINS)

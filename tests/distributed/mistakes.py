@@ -73,7 +73,7 @@ def train_all(folder: Path, arguments: list[str]) -> None:
     """What a rank does: train Lightning's twin, and the other one with each mistake, in runs named by its number."""
     with process_group(World.here(), torch.device("cpu"), timeout_seconds=120):
         name = [f"--trainer.default_root_dir={folder}", "--name=lit"]
-        importlib.import_module("project.lit.cli").main("fit", [*arguments, *name])
+        importlib.import_module("project.lit.cli").main(["fit", *arguments, *name])
         for number, mistake in enumerate(MISTAKES):
             _train(mistake, [*arguments, f"--trainer.default_root_dir={folder}", f"--name=hand_{number}"])
 

@@ -12,7 +12,9 @@ from jsonargparse import ArgumentParser, Namespace
 
 import project.lit.cli
 from project.__main__ import main
-from project.config.command_line import check_arguments, options
+from project.config.command_line import check_arguments, options, refuse_faults
+from project.config.description import described
+from project.config.values import UndescribedError
 from project.errors import UserError
 from tiny_corpus import Corpus
 
@@ -24,7 +26,8 @@ model:
   optimizer: {class_path: torch.optim.AdamW, init_args: {lr: 0.05}}
   lr_scheduler: {class_path: torch.optim.lr_scheduler.OneCycleLR, init_args: {max_lr: 0.05}}
 """
-PLATEAU = Path(__file__).parents[2] / "configs" / "plateau.yaml"
+CONFIGS = Path(__file__).parents[2] / "configs"
+PLATEAU = CONFIGS / "plateau.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +58,22 @@ Check = Callable[[list[str]], Namespace]
 
 
 def faults(check: Check, arguments: list[str]) -> list[str]:
+    """What the parser's check says; the description's says the same, or nothing where it does not know a class."""
     with pytest.raises(UserError) as caught:
         check(arguments)
+    assert by_description(arguments) in (None, str(caught.value))
     return str(caught.value).split("\n")
+
+
+def by_description(arguments: list[str], twin: str = "lit") -> str | None:
+    """The faults that are found without importing a class; None where that cannot be told."""
+    try:
+        refuse_faults(described(twin, "fit"), arguments)
+    except UndescribedError:
+        return None
+    except UserError as error:
+        return str(error)
+    return ""
 
 
 def overlay_faults(check: Check, text: str | bytes, *arguments: str) -> list[str]:
@@ -401,6 +417,7 @@ def test_a_module_that_fails_to_import_is_the_persons_own_fault(
 )
 def test_what_is_right_is_taken(check: Check, text: str, key: str, expected: object) -> None:
     Path("x.yaml").write_text(text, encoding="utf-8")
+    assert by_description(["--config", "base.yaml", "--config", "x.yaml"]) == ""
     assert check(["--config", "base.yaml", "--config", "x.yaml"])[key] == expected
 
 
@@ -445,6 +462,17 @@ def test_faults_come_before_a_printed_configuration_but_help_always_works(
         with pytest.raises(SystemExit, match="0"):
             check([helps])
         assert "--" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("twin", ["lit", "hand"])
+@pytest.mark.parametrize("name", sorted(path.name for path in CONFIGS.glob("*.yaml")))
+def test_what_is_shipped_is_described(name: str, twin: str) -> None:
+    """No class has to be imported to check it."""
+    arguments = ["--config", str(CONFIGS / "default.yaml"), "--config", str(CONFIGS / name)]
+    assert by_description(arguments, twin) == ""
+    assert by_description([*arguments, "--model.optimizer.lr=x"], twin) == (
+        "command line: --model.optimizer.lr: expected a number, found x"
+    )
 
 
 def test_options_are_split_as_argparse_does() -> None:

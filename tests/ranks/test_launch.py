@@ -116,7 +116,7 @@ def test_a_rank_that_torch_aborts_after_its_error_is_not_taken_for_killed(
 
         return ranks
 
-    monkeypatch.setattr("project.ranks.launch.elastic_launch", failing)
+    monkeypatch.setattr("torch.distributed.launcher.api.elastic_launch", failing)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert launch(2, ["fit"], "ddp") == 137
     assert capsys.readouterr().err.startswith("error: rank 1 was ended by SIGKILL from outside")
@@ -143,7 +143,7 @@ def test_a_main_rank_that_a_signal_ended_without_a_word_is_spoken_for(
 
         return ranks
 
-    monkeypatch.setattr("project.ranks.launch.elastic_launch", interrupted)
+    monkeypatch.setattr("torch.distributed.launcher.api.elastic_launch", interrupted)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert launch(2, ["fit"], "ddp") == (143 if stopped else 0)
     out, err = capsys.readouterr()

@@ -18,7 +18,7 @@ def add_shared_arguments(parser: ArgumentParser, command: str) -> None:
     parser.add_class_arguments(Checkpoint, "checkpoint")
     parser.add_class_arguments(Trace, "trace")
     parser.add_class_arguments(Distributed, "distributed")
-    purpose = "Run to continue: last, best, or a checkpoint." if command == "fit" else "Checkpoint to evaluate."
+    purpose = "Checkpoint to evaluate; for fit, the run to continue: last, best, or a checkpoint."
     parser.add_argument("--ckpt_path", type=str | None, default=None, help=purpose)
     if command == "predict":
         parser.add_argument("--output", type=str | None, default=None, help="File to write; else standard output.")

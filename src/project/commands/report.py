@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 from torch import Tensor, nn
 
 from project.data.batch import Batch
@@ -19,6 +15,10 @@ from project.learn.objective import Scores
 from project.learn.plan import Plan
 from project.ranks.environment import is_main
 from project.ranks.sharding import class_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
 
 LONGEST_NAME = 30
 """Characters of a class's name that the picture shows; a longer name would leave no room for the matrix."""
@@ -111,6 +111,9 @@ def terminal() -> Console:
 
 def scores_table(title: str, scores: Scores, labels: Sequence[str]) -> Table:
     """Precision, recall, F1 and support per class, with accuracy, macro-F1 and loss in the last row."""
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(title=Text(title), title_justify="left", show_footer=True)  # Text: brackets are no markup
     num_examples = sum(scores.support)
     table.add_column("class", footer=f"macro-F1 {scores.macro_f1:.4f}")
@@ -131,6 +134,9 @@ def confusion_figure(confusion: Tensor, labels: Sequence[str]) -> Figure:
         confusion: (C, C) int64; rows are true classes, columns predicted ones.
         labels: names of the C classes.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # takes longer to import than a small epoch
+    from matplotlib.figure import Figure
+
     num_classes = len(labels)
     side_inches = 1 + 0.09 * min(LONGEST_NAME, max(map(len, labels))) + max(2.0, 0.35 * num_classes)
     figure = Figure(figsize=(side_inches, side_inches), layout="constrained")

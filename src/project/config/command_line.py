@@ -10,16 +10,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from jsonargparse import ArgumentParser, Namespace, set_parsing_settings
+import yaml
+from jsonargparse import ArgumentParser, Namespace, get_loader, set_loader, set_parsing_settings
 
 from project.config.keys import ConfigCheck
 from project.config.nodes import line_of, read_file, read_text
+from project.config.renamed import renamed
 from project.config.trust import trusted
+from project.config.values import Source
 from project.errors import UserError
 
-SHOWN = ("--help", "-h", "--print_config", "--print_shtab")
+HELPS = ("--help", "-h", "--help-all")
+SHOWN = (*HELPS, "--print_config", "--print_shtab")
 WITHOUT_VALUE = ("print_config", "print_shtab")
 PLACE = "command line"
+LOAD = get_loader("yaml")
 NUMBER = re.compile(r"-\d+|-\d*\.\d+")  # what begins with a dash and is no option, as argparse sees it
 
 
@@ -38,15 +43,11 @@ def check_arguments(parser: ArgumentParser, arguments: Sequence[str]) -> Namespa
         UserError: one line per fault, `file:line: key: what is wrong, what would be right`.
     """
     integers_first(parser)
-    name_own_networks(parser)
-    # also for what only jsonargparse sees, such as a class or function within the arguments of a class
-    set_parsing_settings(import_path_denylist=["*"], import_path_allowlist=trusted())
-    if not any(argument in ("-h", "--help") or _asks_for_class_help(argument) for argument in arguments):
-        faults = _faults(parser, arguments)
-        if faults:
-            raise UserError("\n".join(faults))
+    if not asks_for_help(arguments):
+        refuse_faults(Source.of(parser), arguments)
+    set_loader("yaml", lambda text: LOAD(renamed(text)), (yaml.YAMLError,))
     try:
-        return parser.parse_args(list(arguments))
+        return parser.parse_args([renamed(word) for word in arguments])
     except (ArgumentError, TypeError, ValueError) as error:  # what is not foreseen here
         raise UserError(" ".join(str(error).split())) from None
 
@@ -65,23 +66,26 @@ def integers_first(parser: ArgumentParser) -> None:
             action._typehint = functools.reduce(operator.or_, others)  # type: ignore[attr-defined]
 
 
-def name_own_networks(parser: ArgumentParser) -> None:
-    """Let --help name this project's networks, where jsonargparse would list every class derived from Module."""
-    for action in parser._actions:
-        if action.dest == "model.network":
-            action.extra_help = _own_networks  # type: ignore[attr-defined]
+def asks_for_help(arguments: Sequence[str]) -> bool:
+    """Whether the help of the command, or of a class, is wanted instead of a run."""
+    return any(word in HELPS or re.match(r"--[^=]*\.help(=|$)", word) for word in arguments)
 
 
-def _own_networks() -> str:
-    return ", such as project.network.TextCNN, .Pooling or .Transformer"
+def refuse_faults(source: Source, arguments: Sequence[str], *, is_whole: bool = True) -> None:
+    """Hold the options, and the files that they name, against what can be written.
 
+    Args:
+        source: what that is.
+        arguments: the command line.
+        is_whole: whether no saved configuration comes before it.
 
-def _asks_for_class_help(argument: str) -> bool:
-    return argument.startswith("--") and argument.partition("=")[0].endswith(".help")
-
-
-def _faults(parser: ArgumentParser, arguments: Sequence[str]) -> list[str]:
-    check = ConfigCheck(parser)
+    Raises:
+        UserError: every fault, one a line.
+        UndescribedError: where `source` cannot tell.
+    """
+    # also for what only jsonargparse sees, such as a class or function within the arguments of a class
+    set_parsing_settings(import_path_denylist=["*"], import_path_allowlist=trusted())
+    check = ConfigCheck(source, is_whole=is_whole)
     all_read = True
     for option in options(arguments):
         place = f"{PLACE}: {option.typed}"
@@ -99,10 +103,11 @@ def _faults(parser: ArgumentParser, arguments: Sequence[str]) -> list[str]:
         elif option.key == "config" or option.key in check.groups:
             all_read &= _read(check, option)
         else:
-            check.option(place, option.key, option.value)
-    if all_read:
+            check.option(place, option.key, renamed(option.value))
+    if all_read and is_whole:
         check.completeness()
-    return list(dict.fromkeys(check.faults))
+    if check.faults:
+        raise UserError("\n".join(dict.fromkeys(check.faults)))
 
 
 def options(arguments: Sequence[str]) -> Iterator[Option]:

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import yaml
-from jsonargparse import ArgumentParser
 
 from project.config.nodes import child, is_null, read_text, shown, text_node
-from project.config.values import Takes, arguments_of, class_arguments, find_class, groups_of, links_of
+from project.config.values import Source, Takes, UndescribedError
 from project.errors import UserError, nearest
 
 At = Callable[[yaml.Node], str]
@@ -28,14 +27,18 @@ class Chosen:
 
 
 class ConfigCheck:
-    """Collects `faults`, one line each; `given` holds the keys that have occurred."""
+    """Collects `faults`, one line each; `given` holds the keys that have occurred.
 
-    def __init__(self, parser: ArgumentParser) -> None:
+    Args:
+        source: what can be written.
+        is_whole: whether all keys are seen here; a saved configuration may come before them otherwise.
+    """
+
+    def __init__(self, source: Source, *, is_whole: bool = True) -> None:
         self.faults: list[str] = []
         self.given: set[str] = set()
-        self.keys = arguments_of(parser)
-        self.groups = groups_of(parser)
-        self.links = links_of(parser)
+        self.source, self.is_whole = source, is_whole
+        self.keys, self.groups, self.links = source.keys, source.groups, source.links
         self.chosen: dict[str, Chosen | None] = {}
         """By key; None where a class was named that cannot be had, so that nothing is known of its arguments."""
 
@@ -140,11 +143,10 @@ class ConfigCheck:
         self.given.add(key)
         self.chosen[key] = None
         try:
-            found = find_class(path, takes.bases)
+            arguments = self.source.arguments(path, takes)
         except UserError as error:
             self.faults.append(f"{place}: {error}")
             return
-        arguments = class_arguments(found, takes.num_positional or 0)
         if arguments is not None:
             kept = before.given & arguments.keys() if before else set()  # as jsonargparse keeps them
             self.chosen[key] = Chosen(place, path, arguments, kept)
@@ -153,6 +155,8 @@ class ConfigCheck:
         """Check one init_arg of the class that `key` names."""
         name, _, inner = name.partition(".")
         chosen = self.chosen.get(key)
+        if key not in self.chosen and not self.is_whole:
+            raise UndescribedError(key)
         if key not in self.chosen:
             self.faults.append(f"{place}: no class is chosen yet; give {key}.class_path before it")
             self.given.add(key)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from project.config.renamed import renamed
 from project.errors import nearest
 
 CORE_TAGS = tuple(
@@ -52,7 +53,7 @@ def read_file(path: Path, faults: list[str]) -> yaml.MappingNode | None:
 def read_text(text: str, source: str, faults: list[str]) -> yaml.MappingNode | None:
     """The keys and values of `text`; `source` is what a fault's line is counted in."""
     try:
-        loader = yaml.SafeLoader(text)
+        loader = yaml.SafeLoader(renamed(text))
         root = loader.get_single_node()
         if root is None:
             faults.append(f"{source}: no keys in it; fill it or leave it out")

@@ -6,7 +6,7 @@ import functools
 import importlib
 import sys
 import types
-from argparse import Action, ArgumentError
+from argparse import SUPPRESS, Action, ArgumentError
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import yaml
 from jsonargparse import ArgumentParser
 from jsonargparse._link_arguments import ActionLink
-from jsonargparse.typing import ClosedUnitInterval, NonNegativeInt, PositiveInt
+from jsonargparse.typing import ClosedUnitInterval, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from project.config.nodes import is_null, pair
 from project.config.trust import check_trusted
@@ -28,12 +28,18 @@ WORDS: dict[Any, str] = {
     float: "a number",
     PositiveInt: "a whole number of at least 1",
     NonNegativeInt: "a whole number of at least 0",
+    PositiveFloat: "a number above 0",
+    NonNegativeFloat: "a number of at least 0",
     ClosedUnitInterval: "a number from 0 to 1",
     type(None): "null",
     list: "a list",
     dict: "a group of keys",
 }
 UNWRITABLE = ("Tensor", "timedelta")  # types in signatures that no YAML value has
+
+
+class UndescribedError(Exception):
+    """Not known yet, or not without importing a class."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +49,14 @@ class Takes:
     typehint: Any
     required: bool
     default: Any
+    help: str = ""
 
     @staticmethod
     def of(action: Action) -> Takes:
         """What an option of a jsonargparse parser takes."""
         typehint = getattr(action, "_typehint", None) or action.type
-        return Takes(typehint, action.required, action.default)
+        said = "" if action.help in (None, SUPPRESS) else " ".join(str(action.help).split())
+        return Takes(typehint, action.required, action.default, said)
 
     @property
     def words(self) -> str:
@@ -91,23 +99,37 @@ class Takes:
         return True
 
 
-def arguments_of(parser: ArgumentParser) -> dict[str, Takes]:
-    """What each key of `parser` takes; neither groups nor keys that follow another one are among them."""
-    left_out = {"help", "config", "print_config", *links_of(parser), *groups_of(parser)}
-    actions = [action for action in parser._actions if not action.dest.endswith(".help")]
-    return {action.dest: Takes.of(action) for action in actions if action.dest not in left_out}
+@dataclass(frozen=True)
+class Source:
+    """What can be written, as a parser knows it, or the description that was made of one."""
 
-
-def groups_of(parser: ArgumentParser) -> set[str]:
+    keys: dict[str, Takes]
+    """Neither groups nor keys that follow another one are among them."""
+    groups: set[str]
     """The keys that have keys under them."""
-    keys = [action.dest for action in parser._actions if not action.dest.endswith(".help")]
+    links: dict[str, str]
+    """The keys that follow another one, with that one."""
+    arguments: Callable[[str, Takes], dict[str, Takes] | None]
+    """What the arguments of a class take, by its import path and by what the key takes that names it."""
+
+    @staticmethod
+    def of(parser: ArgumentParser) -> Source:
+        """As a parser knows it; its classes are imported."""
+        links = {link.target[0]: link.source[0][0] for link in parser._actions if isinstance(link, ActionLink)}
+        actions = [action for action in parser._actions if not action.dest.endswith(".help")]
+        groups = groups_of(action.dest for action in actions)
+        left_out = {"help", "config", "print_config", *links, *groups}
+        keys = {action.dest: Takes.of(action) for action in actions if action.dest not in left_out}
+        return Source(keys, groups, links, _imported_arguments)
+
+
+def groups_of(keys: Iterable[str]) -> set[str]:
+    """The beginnings, up to a dot, of all keys."""
     return {".".join(parts[:end]) for parts in (key.split(".") for key in keys) for end in range(1, len(parts))}
 
 
-def links_of(parser: ArgumentParser) -> dict[str, str]:
-    """The keys that follow another one, with that one."""
-    links = [action for action in parser._actions if isinstance(action, ActionLink)]
-    return {link.target[0]: link.source[0][0] for link in links}
+def _imported_arguments(path: str, takes: Takes) -> dict[str, Takes] | None:
+    return class_arguments(find_class(path, takes.bases), takes.num_positional or 0)
 
 
 @functools.cache
@@ -118,7 +140,7 @@ def class_arguments(found: type, num_given: int) -> dict[str, Takes] | None:
         parser.add_class_arguments(found, skip={num_given} if num_given else set(), fail_untyped=False)
     except (ValueError, TypeError):
         return None
-    return arguments_of(parser)
+    return Source.of(parser).keys
 
 
 def find_class(name: str, bases: tuple[type, ...]) -> type:
@@ -186,9 +208,14 @@ def _subclasses(base: type) -> Iterator[type]:
         yield from _subclasses(derived)
 
 
+def is_union(typehint: Any) -> bool:
+    """Whether the type is one of several."""
+    return get_origin(typehint) in (Union, types.UnionType)
+
+
 def _members(typehint: Any) -> Iterator[Any]:
     """The alternatives of a union, or the type itself."""
-    if get_origin(typehint) in (Union, types.UnionType):
+    if is_union(typehint):
         for member in get_args(typehint):
             yield from _members(member)
     else:

@@ -25,9 +25,10 @@ from project.commands.saved import (
     with_config_to_continue,
     with_saved_config,
 )
+from project.config.first_look import command_of
 from project.config.trust import take_allowed
 from project.data.splits import Data
-from project.errors import UserError, nearest
+from project.errors import UserError
 from project.hand.distributed import process_group
 from project.hand.fit import be_deterministic, fit, seed_everything
 from project.hand.loop import evaluate, predict
@@ -43,16 +44,10 @@ from project.ranks.world import World
 
 def main(arguments: Sequence[str]) -> int:
     """Run `hand [fit|validate|test|predict] …`; without a word it fits. Returns the exit code."""
-    arguments = take_allowed(arguments)
-    commands = {"fit": _fit, "validate": _evaluate, "test": _evaluate, "predict": _predict}
-    if not arguments or arguments[0].startswith("-"):
-        arguments = ["fit", *arguments]
-    if arguments[0] not in commands:
-        meant = nearest(arguments[0], commands)
-        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(commands)}"
-        raise UserError(f"hand: {arguments[0]}: no such command; {hint}")
+    command, arguments = command_of(take_allowed(arguments))
+    run = {"fit": _fit, "validate": _evaluate, "test": _evaluate, "predict": _predict}[command]
     with explained():
-        return commands[arguments[0]](arguments[0], arguments[1:])
+        return run(command, arguments)
 
 
 def _fit(command: str, arguments: Sequence[str]) -> int:

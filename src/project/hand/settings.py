@@ -49,12 +49,8 @@ class Settings:
         return Path(self.trainer.default_root_dir or ROOT)
 
 
-def read_settings(command: str, arguments: Sequence[str]) -> Settings:
-    """Parse and build.
-
-    Raises:
-        UserError: every fault, one a line, with its place.
-    """
+def parser_of(command: str) -> ArgumentParser:
+    """The parser of `hand fit`, `hand validate`, `hand test` or `hand predict`."""
     set_parsing_settings(docstring_parse_attribute_docstrings=True)
     parser = ArgumentParser(
         prog=f"python -m project hand {command}",
@@ -63,7 +59,7 @@ def read_settings(command: str, arguments: Sequence[str]) -> Settings:
         exit_on_error=False,
         allow_abbrev=False,
     )
-    parser.add_argument("--config", action="config", help="A YAML file; later ones win.")
+    parser.add_argument("-c", "--config", action="config", help="A YAML file; later ones win.")
     parser.add_argument("--seed_everything", type=bool | int, default=0, help="Seed of everything random.")
     parser.add_class_arguments(TrainerConfig, "trainer")
     for key, accepted in OTHER_KEYS.items():
@@ -71,13 +67,25 @@ def read_settings(command: str, arguments: Sequence[str]) -> Settings:
     parser.add_class_arguments(Recipe, "model", fail_untyped=False)  # a network of yours may name no types
     parser.add_class_arguments(DataConfig, "data")
     add_shared_arguments(parser, command)
+    return parser
+
+
+def read_settings(command: str, arguments: Sequence[str]) -> Settings:
+    """Parse and build.
+
+    Raises:
+        UserError: every fault, one a line, with its place.
+    """
+    parser = parser_of(command)
     config = check_arguments(parser, arguments)
     ckpt_path = config.pop("ckpt_path")  # belongs to this call, not to the run
     yaml = parser.dump(config, skip_none=False)
     chosen = hyperparameters(config)
     if config.seed_everything is False:
         raise UserError("seed_everything: false leaves dropout to chance, and no two runs alike; give a number")
-    refuse_other_keys({key: config.trainer.pop(key) for key in OTHER_KEYS})
+    others = {key: config.trainer.pop(key) for key in OTHER_KEYS}
+    if command == "fit":  # none of them matters to an evaluation
+        refuse_other_keys(others)
     built = parser.instantiate(config)
     built.distributed.check(built.trainer.strategy, built.trainer.accumulate_grad_batches)
     return Settings(

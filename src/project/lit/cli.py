@@ -1,4 +1,4 @@
-"""The commands fit, validate, test and predict, on LightningCLI.
+"""The commands fit, validate and test, on LightningCLI; and what Lightning predicts, for `compare`.
 
 The parser is flat: one YAML serves every command here, and the hand-written twin as well. What only Lightning needs
 (callbacks, logger, plugins) is added here, so that the YAML says nothing of it.
@@ -26,7 +26,6 @@ from torch import Tensor
 from project.checkpoint.file import read_classifier, write_checkpoint
 from project.checkpoint.position import NothingLeft
 from project.commands.arguments import add_shared_arguments, hyperparameters
-from project.commands.predictions import refuse_standard_input, write_predictions
 from project.commands.report import finished_line, print_evaluation, terminal
 from project.commands.running import explained
 from project.commands.runs import ROOT, held, new_run
@@ -215,12 +214,13 @@ class Cli(LightningCLI):
         return {"logger": logger, "callbacks": [*(config.trainer.callbacks or []), *callbacks]}
 
 
-def main(command: str, arguments: Sequence[str]) -> int:
-    """Run one of the four commands; returns the exit code."""
+def main(arguments: Sequence[str]) -> int:
+    """Run `fit`, `validate` or `test`; returns the exit code. `predict` is the hand-written twin's."""
     quieten()
-    run = {"fit": _fit, "validate": _validate, "test": _test, "predict": _predict}[command]
+    command, *arguments = take_allowed(arguments)
+    run = {"fit": _fit, "validate": _validate, "test": _test}[command]
     with explained():
-        return run(take_allowed(arguments))
+        return run(arguments)
 
 
 def _fit(arguments: Sequence[str]) -> int:
@@ -285,23 +285,9 @@ def _evaluate(command: str, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _predict(arguments: Sequence[str]) -> int:
-    cli, path = _cli_for_checkpoint("predict", arguments)
-    if cli.only_launches:
-        refuse_standard_input(cli.config.data.predict_file, cli.num_local)
-        return cli.launch([*arguments, f"--ckpt_path={path}"])
-    found = _label(cli, path)
-    if cli.trainer.is_global_zero:
-        write_predictions(found, cli.model.vocabulary.labels, cli.config.output)
-    return 0
-
-
 def probabilities(arguments: Sequence[str]) -> Tensor:
-    """What `predict` computes: class probabilities in input order, (N, C) float32."""
-    return _label(*_cli_for_checkpoint("predict", arguments))
-
-
-def _label(cli: Cli, path: Path) -> Tensor:
+    """What Lightning predicts with the options of `predict`: class probabilities in input order, (N, C) float32."""
+    cli, path = _cli_for_checkpoint("predict", arguments)
     batches: Any = cli.trainer.predict(cli.model, datamodule=cli.datamodule, ckpt_path=path, weights_only=True)
     if not batches:
         raise UserError("trainer.limit_predict_batches: 0 leaves no row to label")

@@ -1,4 +1,4 @@
-"""The command `compare`: trains both twins on one configuration, or takes two traces or run folders as they are."""
+"""The command `compare`: trains both twins on one configuration, or compares two traces or run folders."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import argparse
 import json
 import sys
 import tempfile
-import textwrap
 from collections.abc import Sequence
 from contextlib import nullcontext
 from itertools import compress
 from pathlib import Path
-from typing import NoReturn
 
 from project.commands.report import terminal
 from project.commands.runs import FINISHED
-from project.config.trust import HELP
 from project.errors import UserError
 from project.parity.compare import Divergence, Tolerance, first_divergence, pin_down
 from project.parity.quantities import LAST, PREDICTIONS, Row, rows_of_runs, rows_of_traces
@@ -23,42 +20,22 @@ from project.parity.report import Report, Side, print_report, write_json
 from project.parity.twins import NAMES, Twin, train
 from project.parity.ulp import INCOMPARABLE
 from project.trace.reading import TRACE, Trace, held, number, read_trace, shared
-from project.trace.tracer import STAGES
-
-USAGE = """\
-python -m project compare [options] --config FILE [--config FILE …] [--any.key VALUE …]
-       python -m project compare [options] A B"""
-
-DESCRIPTION = """\
-Train both twins on one configuration, each in a fresh process, and compare every bit of what they leave behind; or
-compare two traces or run folders, made anywhere. Says where they first part: epoch, micro-batch, optimizer step, stage.
-With --ulp or --rtol, whole numbers must still agree, and random states are not compared.
-Exit codes: 0 equal, 1 different, 2 could not run."""
+from project.trace.stages import STAGES
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"compare: {message}; see python -m project compare --help")
+def run(known: argparse.Namespace, rest: Sequence[str]) -> int:
+    """Compare as the options say, print the outcome and return the exit code.
 
+    Args:
+        known: json, ulp, rtol and keep.
+        rest: options of the twins, or two paths.
 
-def main(arguments: Sequence[str]) -> int:
-    """Run `compare`; returns the exit code."""
-    parser = _Parser(
-        prog="python -m project compare",
-        usage=USAGE,
-        description=DESCRIPTION,
-        epilog=textwrap.fill(HELP, 100),
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcome as JSON, too")
-    parser.add_argument("--ulp", type=int, default=0, metavar="N", help="take numbers up to N ULP apart as equal")
-    parser.add_argument("--rtol", type=float, default=0.0, metavar="R", help="the same, up to a relative difference")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep both runs and their traces here")
-    known, rest = parser.parse_known_args(list(arguments))
+    Raises:
+        UserError: where the options do not go together, or one of the two cannot be had.
+    """
     if not 0 <= known.ulp < INCOMPARABLE or not 0 <= known.rtol < 1:
         raise UserError("compare: --ulp takes a count from 0, --rtol a fraction from 0 to below 1")
-    if known.json is not None and not known.json.absolute().parent.is_dir():  # said before anything is trained
+    if known.json is not None and not known.json.absolute().parent.is_dir():  # before training
         raise UserError(f"--json: {known.json} cannot be written: no such folder; make it first")
     tolerance = Tolerance(known.ulp, known.rtol)
     if not rest:
@@ -73,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     else:
         report = compare_paths(Path(rest[0]), Path(rest[1]), tolerance)
     if rest[0].startswith("-") and known.keep is None:
-        report.a.path = report.b.path = None  # gone by now
+        report.a.path = report.b.path = None  # the folder was temporary
     print_report(report, terminal())
     if known.json is not None:
         write_json(report, known.json)
@@ -83,14 +60,14 @@ def main(arguments: Sequence[str]) -> int:
 def compare_paths(
     a: Path, b: Path, tolerance: Tolerance, *, names: tuple[str, str] = ("A", "B"), alike: bool = False
 ) -> Report:
-    """Compare two traces or run folders as they are; of folders without a trace, what else they hold.
+    """Compare two traces, or two run folders with their checkpoints and predictions.
 
     Args:
-        a: one of them.
+        a: one trace or run folder.
         b: the other.
         tolerance: how far apart numbers may be.
         names: what the report calls them.
-        alike: both were made in the same way, so kinds of records or stages that only one has are a difference, too.
+        alike: both were made in the same way, as in `first_divergence`.
 
     Raises:
         UserError: where one of them cannot be read, or they have nothing in common.
@@ -128,10 +105,10 @@ def compare_paths(
 
 
 def _add_ranks(report: Report, a: Path, b: Path, names: tuple[str, str], alike: bool) -> None:
-    """Compare the traces of the further ranks; the rank that parts first in its run is the one that is reported."""
+    """Compare the traces of the other ranks; the report names the rank that diverges first."""
     files = [{path.name for path in folder.glob("trace.rank*.jsonl")} for folder in (a, b)]
     for name, only in zip(names, (files[0] - files[1], files[1] - files[0]), strict=True):
-        if alike:  # a rank that left nothing is a difference
+        if alike:  # a rank without a trace is a difference
             report.rows += [Row(f"{file}, only in {name}", num_missing=1) for file in sorted(only)]
         else:
             report.notes += [f"only in {name}, not compared: {file}" for file in sorted(only)]
@@ -144,15 +121,15 @@ def _add_ranks(report: Report, a: Path, b: Path, names: tuple[str, str], alike: 
 
 
 def _order(divergence: Divergence) -> tuple[int, int]:
-    """Where in a run a divergence lies: by its record, then by its stage."""
+    """Sort divergences by record, then by stage."""
     return max(divergence.numbers), STAGES.index(divergence.stage)
 
 
 def compare_twins(arguments: Sequence[str], folder: Path, tolerance: Tolerance) -> Report:
-    """Train both twins below `folder`, and once more where they part, to learn which element of which tensor differs.
+    """Train both twins below `folder`; where they differ, train again to find the element that differs.
 
     Raises:
-        UserError: where one of them cannot be trained.
+        UserError: where training fails.
     """
     runs = _train_both(arguments, folder, [])
     report = compare_paths(runs["hand"], runs["lit"], tolerance, names=(NAMES["hand"], NAMES["lit"]), alike=True)
@@ -186,7 +163,7 @@ def _side(name: str, path: Path, trace: Trace | None) -> Side:
 
 
 def _notes(traces: dict[str, Trace], alike: bool) -> list[str]:
-    """What a reader should know of two traces that were not made in the same way, or not to their end."""
+    """Notes on differences between the headers, on records that only one trace has, and on a trace that is cut off."""
     (name_a, a), (name_b, b) = traces.items()
     notes = [
         f"{key}: {a.header.get(key)} in {name_a}, {b.header.get(key)} in {name_b}"

@@ -1,7 +1,6 @@
-"""Runs a twin: trains as the configuration says, traced, then labels the test rows with the last weights.
+"""Trains a twin, then predicts the test rows with its last weights.
 
-`train` starts a fresh process for it; as a program, `python -m project.parity.twins TWIN FOLDER ARGUMENTS…`, this
-module is that process.
+`train` does so in a fresh process, which runs `python -m project.parity.twins TWIN FOLDER ARGUMENTS…`.
 """
 
 from __future__ import annotations
@@ -24,20 +23,17 @@ from project.ranks.environment import is_main, is_rank
 Twin = Literal["hand", "lit"]
 
 NAMES: dict[Twin, str] = {"hand": "hand", "lit": "Lightning"}
-"""What a report calls them."""
+"""Their names in a report."""
 
-MAINS: dict[Twin, tuple[str, tuple[str, ...]]] = {
-    "hand": ("project.hand.cli", ()),
-    "lit": ("project.lit.cli", ("fit",)),
-}
-"""Module of each twin's commands, and what its `main` is given before the arguments."""
+COMMANDS: dict[Twin, str] = {"hand": "project.hand.cli", "lit": "project.lit.cli"}
+"""Module of each twin's commands."""
 
 
 def train(twin: Twin, folder: Path, arguments: Sequence[str]) -> Path:
-    """Train a twin in a fresh process; its output goes to `<folder>/<twin>.log`. Returns the run's folder.
+    """Train a twin in a fresh process, with its output in `<folder>/<twin>.log`; returns the run's folder.
 
     Raises:
-        UserError: where it could not be trained, with its own last words.
+        UserError: where training failed, with the twin's error.
     """
     log = folder / f"{twin}.log"
     try:
@@ -51,7 +47,7 @@ def train(twin: Twin, folder: Path, arguments: Sequence[str]) -> Path:
     if code:
         said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["nothing"]
         error_at = max((place for place, line in enumerate(said) if line.startswith("error: ")), default=None)
-        if code == 2 and error_at is not None:  # meant for users; one line for each fault
+        if code == 2 and error_at is not None:  # a UserError, one line for each fault
             reason = "; ".join(said[error_at:]).removeprefix("error: ")
         else:
             reason = f"ended with code {code}, its last line: {said[-1]}; --keep FOLDER keeps all it said, {log.name}"
@@ -60,33 +56,29 @@ def train(twin: Twin, folder: Path, arguments: Sequence[str]) -> Path:
 
 
 def train_here(twin: Twin, folder: Path, arguments: Sequence[str]) -> Path:
-    """What the fresh process does, in this one; returns the run's folder.
+    """Train a twin in this process; returns the run's folder.
 
     Raises:
-        UserError: where the configuration is faulty, or a rehearsal that leaves nothing to compare.
+        UserError: where the configuration is faulty, or fast_dev_run leaves no run.
     """
-    module_name, leading = MAINS[twin]
-    module = importlib.import_module(module_name)
+    module = importlib.import_module(COMMANDS[twin])
     own = [f"--trainer.default_root_dir={folder}", f"--name={twin}", "--trainer.enable_progress_bar=false"]
-    code = module.main(*leading, [*arguments, *own])
+    code = module.main(["fit", *arguments, *own])
     if code:
         raise UserError(f"training ended with code {code}; its own words stand in its log")
     found = newest_run(folder, twin)
     if is_rank():
-        torch.distributed.barrier()  # the first rank may still be writing the last checkpoint
+        torch.distributed.barrier()  # the main rank may still be writing the last checkpoint
     label_test_rows(twin, found)
     return found
 
 
 def label_test_rows(twin: Twin, found: Path) -> None:
-    """Save the class probabilities of the test rows by the last weights of a run, if it names such rows.
-
-    Where this process is one of several ranks, all of them share the work, and the first saves.
-    """
+    """Save the class probabilities of the test rows, if the run has any. Several ranks share the work."""
     saved = found / "config.yaml"
     test_file = yaml.safe_load(saved.read_text(encoding="utf-8"))["data"]["test_file"]
     if test_file is not None:
-        module = importlib.import_module(MAINS[twin][0])
+        module = importlib.import_module(COMMANDS[twin])
         processes = () if is_rank() else ALONE
         given = [f"--config={saved}", *processes, f"--ckpt_path={found / LAST}", f"--data.predict_file={test_file}"]
         probabilities = module.probabilities(given)
@@ -98,7 +90,7 @@ def newest_run(folder: Path, twin: Twin) -> Path:
     """The folder of the twin's last run below `folder`.
 
     Raises:
-        UserError: where there is none, as after a rehearsal.
+        UserError: where there is none, as after fast_dev_run.
     """
     runs = sorted((folder / twin).glob("version_*"), key=lambda path: int(path.name.removeprefix("version_")))
     if not runs:

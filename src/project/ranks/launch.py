@@ -22,21 +22,18 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore
-from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
-from torch.distributed.elastic.multiprocessing.api import SignalException
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure, get_error_handler
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-from torch.distributed.rendezvous import rendezvous
 
 from project.config.trust import as_options
 from project.errors import UserError
 from project.ranks.environment import COMMAND, is_main, is_rank
 from project.ranks.signals import ENDED, Listener
+
+if TYPE_CHECKING:  # torch's launcher is imported where ranks are started, for few commands need it
+    from torch._C._distributed_c10d import PrefixStore
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 START_METHODS = {"ddp_spawn": "spawn", "ddp_fork": "fork"}
 """How a strategy starts its ranks, as functions; the others run the command line anew."""
@@ -94,6 +91,8 @@ def launch(num_local: int, command: Sequence[str], strategy: str) -> int:
         command: what follows `python -m project`.
         strategy: `trainer.strategy`, which says how.
     """
+    import torch.distributed.launcher.api  # before its loggers are told
+
     for name in list(logging.root.manager.loggerDict):
         if name.startswith(("torch.distributed.elastic", "torch.multiprocessing")):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # `report_first` says it in fewer words
@@ -106,6 +105,11 @@ def launch(num_local: int, command: Sequence[str], strategy: str) -> int:
 
 def _launched(num_local: int, command: Sequence[str], strategy: str, folder: Path) -> int:
     """What `launch` does, the ranks' errors being recorded below `folder`."""
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -141,6 +145,8 @@ def _launched(num_local: int, command: Sequence[str], strategy: str, folder: Pat
 
 def join_ranks(backend: str, timeout: timedelta) -> None:
     """Connect this rank with the others, as `init_process_group` does."""
+    import torch.distributed as dist
+
     store, rank, size = ranks_store(), int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     store.set_timeout(timeout)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
@@ -153,6 +159,9 @@ def ranks_store() -> PrefixStore:
     Under a name of its own for each start of the ranks: torchrun keeps one store for all of them (torch 2.13), and
     restarted ranks would look for each other at the addresses of those that failed.
     """
+    from torch._C._distributed_c10d import PrefixStore
+    from torch.distributed.rendezvous import rendezvous
+
     store, _, _ = next(rendezvous("env://"))
     return PrefixStore(f"start_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
 
@@ -193,6 +202,8 @@ def leave_ranks() -> None:
     keeps the lock, for which a thread may be waiting to let go of a tensor (pytorch issue 56297): this process would
     never end. Modules hold themselves in cycles, which only the collector frees.
     """
+    import torch.distributed as dist
+
     gc.collect()
     dist.destroy_process_group()
 
@@ -216,12 +227,16 @@ def record(error: Exception) -> bool:
         return False
     if isinstance(error, UserError):
         error = UserError(str(error))  # of all its kinds one name in the file
+    from torch.distributed.elastic.multiprocessing.errors import get_error_handler
+
     get_error_handler().record_exception(error)
     return os.environ["TORCHELASTIC_RUN_ID"].startswith(RUN_ID)
 
 
 def recorded(folder: Path) -> dict[int, ProcessFailure]:
     """The failures that ranks have recorded below the launcher's folder, with the exit code that follows from each."""
+    from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
+
     found = {}
     for file in folder.rglob("error.json"):
         message = json.loads(file.read_text(encoding="utf-8"))["message"]["message"]
