@@ -111,9 +111,9 @@ def test_help_and_faults_come_without_torch_and_lightning(tmp_path: Path) -> Non
     ended = loaded_after(tmp_path, [*HELPS, *map(str.split, FAULTS)], {"torch", "lightning"})
     for words, (code, loaded, said) in zip(HELPS, ended, strict=False):
         assert (code, loaded, said) == (0, [], ""), words
-    for (words, expected), (code, loaded, said) in zip(FAULTS.items(), ended[len(HELPS) :], strict=True):
-        assert (code, loaded) == (2, []), words
-        assert expected in said, words
+    for (command, expected), (code, loaded, said) in zip(FAULTS.items(), ended[len(HELPS) :], strict=True):
+        assert (code, loaded) == (2, []), command
+        assert expected in said, command
 
 
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:

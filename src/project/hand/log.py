@@ -7,10 +7,9 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import Progress
-from torch.utils.tensorboard import SummaryWriter
 
 from project.between.best_and_last import BestAndLast
 from project.commands.report import (
@@ -29,6 +28,9 @@ from project.data.splits import Data
 from project.hand.loop import Counts, Training
 from project.hand.settings import Settings
 from project.learn.objective import Scores
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 
 class Log:
@@ -71,6 +73,8 @@ class Log:
             (self.folder / "config.yaml").write_text(self.settings.yaml, encoding="utf-8")
             self.data.vocabulary.tokenizer.save(self.folder / "tokenizer.json")
             (self.folder / FINISHED).unlink(missing_ok=True)
+            from torch.utils.tensorboard import SummaryWriter  # late: an evaluation needs none of it
+
             purge_step = None if self.resumed_from is None else training.step + 1  # later points are written again
             self._writer = self._open.enter_context(SummaryWriter(str(self.folder), purge_step=purge_step))
 
@@ -80,6 +84,8 @@ class Log:
         if is_off or not sys.stderr.isatty():
             yield from batches
             return
+        from rich.progress import Progress
+
         with Progress(console=Console(stderr=True), transient=True) as progress:
             title = f"epoch {self.training.epoch + 1}"
             yield from progress.track(batches, total=self.training.plan.num_micro_batches, description=title)
