@@ -72,7 +72,7 @@ def test_a_metric_that_is_not_finite_ends_the_run_where_one_is_watched(value: fl
 def test_the_best_validation_is_the_first_of_the_best_ones(mode: Mode, tmp_path: Path) -> None:
     for values in itertools.product((1.0, 2.0, 3.0), repeat=4):
         kept = BestAndLast(tmp_path, Checkpoint("val/loss", mode), World(rank=1, size=2))  # a rank that writes nothing
-        saved = [epoch for epoch, value in enumerate(values) if kept.improved(epoch, {"val/loss": value})]
+        saved = [epoch for epoch, value in enumerate(values) if kept.keep_if_best(epoch, {"val/loss": value})]
         expected = [
             epoch
             for epoch, value in enumerate(values)

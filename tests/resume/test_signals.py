@@ -264,9 +264,9 @@ def test_who_leaves_a_validation_has_left_word_though_the_signal_came_while_the_
     listener, store = Listener(), Store()
     with listener.listening():
         listener.wait_for_step(store)
-        assert not listener.is_told()
+        assert not listener.share_signal()
         assert listener.received == signal.SIGUSR1
-        assert listener.is_told()
+        assert listener.share_signal()
         assert store.get(STOP) == b"0 SIGUSR1"
 
 

@@ -1,1 +1,1 @@
-"""What happens between two optimizer steps, beside the arithmetic: signals, saving, early stopping."""
+"""Between two optimizer steps: signals, saving, early stopping."""

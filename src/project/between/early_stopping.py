@@ -1,4 +1,4 @@
-"""Ends a run when validation stops improving: the rule of Lightning's EarlyStopping, for both twins."""
+"""Early stopping for both twins, by the rule of Lightning's EarlyStopping."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from project.checkpoint.config import EarlyStopping as EarlyStoppingConfig
 
 
 class EarlyStopping:
-    """Counts validations without improvement."""
+    """Counts validations without improvement; stops the run after `patience` of them."""
 
     def __init__(self, config: EarlyStoppingConfig) -> None:
         self.config = config
@@ -18,10 +18,10 @@ class EarlyStopping:
         self.num_without = 0
         """Validations since the best one."""
         self.should_stop = False
-        """Whether the run ends here."""
+        """Whether the run ends after this validation."""
 
     def validated(self, metrics: Mapping[str, float]) -> None:
-        """Take a validation's metrics. A value that is not finite ends the run."""
+        """Look at the metrics of a validation. A value that is not finite stops the run."""
         if self.config.patience is None:
             return
         value, delta = metrics[self.config.monitor], self.config.min_delta
@@ -35,11 +35,11 @@ class EarlyStopping:
             self.should_stop = self.num_without >= int(self.config.patience)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint holds of it."""
+        """The state for a checkpoint."""
         return {"best_value": self.best_value, "num_without": self.num_without, "stopped": self.should_stop}
 
     def load_state_dict(self, state: Mapping[str, Any], metrics: Mapping[str, float]) -> None:
-        """Go on from a checkpoint and its last metrics. A run that was stopped goes on under a larger patience."""
+        """Restore the state and look at the last metrics. With a larger patience, a stopped run continues."""
         self.best_value, self.num_without = state["best_value"], state["num_without"]
         value, patience = metrics.get(self.config.monitor, 0.0), self.config.patience
         is_over = patience is not None and (self.num_without >= int(patience) or not math.isfinite(value))

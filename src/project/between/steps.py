@@ -1,8 +1,8 @@
-"""What happens between two optimizer steps, beside the arithmetic; the same for both twins.
+"""What both twins do between two optimizer steps.
 
-After each step:         end the run for a signal, or save where it is time
-within a validation:     leave it for a signal; it is run again when the run goes on
-after a validation:      early stopping, best.ckpt, last.ckpt
+After each step:         stop for a signal, or save if due
+In a validation:         stop for a signal; the continued run repeats the validation
+After a validation:      early stopping, best.ckpt, last.ckpt
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from project.between.best_and_last import BestAndLast
 from project.between.early_stopping import EarlyStopping
 from project.checkpoint.position import Position
 from project.learn.not_finite import LossWatch
-from project.ranks.agreement import is_complete, is_time_to_wait
+from project.ranks import agreement
 from project.ranks.signals import Listener
 from project.ranks.world import World
 
@@ -26,18 +26,18 @@ Item = TypeVar("Item")
 
 
 class Between:
-    """Called by a training loop between its steps. Each rank has one, and all of them call it alike.
+    """A training loop calls this between its steps. All ranks call the methods in the same order.
 
     Args:
-        listener: hears signals.
+        listener: receives signals.
         world: this rank among the others.
         device: where the steps are computed.
-        watch: sees the losses, and ends the run where one is not finite.
-        early_stopping: decides when validation has stopped improving.
-        checkpoints: decides when to save; None in a rehearsal, which leaves nothing behind.
-        write: gathers what a checkpoint holds, from this object too, and writes it; each twin has its own way.
-        log_every_n_steps: optimizer steps between logged ones; 0: none is logged.
-        position: where the run stands.
+        watch: ends the run for a loss that is not finite.
+        early_stopping: decides when to stop.
+        checkpoints: decides when to save; None with fast_dev_run, which writes no files.
+        write: gathers the content of a checkpoint from all ranks, with this object's state, and writes it.
+        log_every_n_steps: optimizer steps from one logged step to the next; 0: none is logged.
+        position: where the run starts.
     """
 
     def __init__(
@@ -64,36 +64,36 @@ class Between:
         listener.wait_for_step(world.store)
 
     def micro_batch_done(self) -> None:
-        """Show those who watch this rank that it moves."""
+        """Note progress, for `Listener`'s watch over ranks that hang."""
         self.listener.beat()
 
     def step_done(self, position: Position, logged_loss: float | None) -> None:
-        """After an optimizer step: end the run for a signal, or save where it is time.
+        """After an optimizer step: stop for a signal, or save if due.
 
         Args:
-            position: where the run stands now.
+            position: where the run is now.
             logged_loss: the mean training loss since the last logged step; None where this step is not logged.
 
         Raises:
-            Stopped: for a signal; what was trained is saved.
+            Stopped: for a signal; the run is saved.
             UserError: where a loss is not finite, or a checkpoint cannot be written.
         """
         self.position = position
         if logged_loss is not None:
             self.watch.logged(logged_loss)
-        can_look = self._can_look(is_logged=logged_loss is not None)
-        if self.listener.stops_after(position.step, is_complete=can_look):
+        is_complete = self._wait_if_due(is_logged=logged_loss is not None)
+        if self.listener.agree_to_stop(position.step, is_complete=is_complete):
             self._stop()
         if position.validation_due:
             self.watch.check()
-        elif self.checkpoints is not None and self.checkpoints.is_due(position.step, is_complete=can_look):
+        elif self.checkpoints is not None and self.checkpoints.agree_to_save(position.step, is_complete=is_complete):
             self._save(self.checkpoints.last)
 
     def interruptible(self, batches: Iterable[Item]) -> Iterator[Item]:
-        """The batches of a validation, which is left for a signal.
+        """Yield the batches of a validation; stop for a signal.
 
         Raises:
-            Stopped: between two batches, on all ranks; what was trained is saved, with the validation still due.
+            Stopped: on all ranks; the run is saved, with the validation still due.
         """
         for number, batch in enumerate(batches):
             self.before_validation_batch(number)
@@ -101,29 +101,29 @@ class Between:
         self.after_validation_batches()
 
     def before_validation_batch(self, number: int) -> None:
-        """Leave the validation if this rank knows of a signal; see `interruptible`.
+        """Stop if any rank has received a signal; see `interruptible`.
 
-        Several ranks have the first batch (0) done in any case: networks exchange weights and buffers for that one.
+        Several ranks always run the first batch (0): its forward pass may exchange weights and buffers.
         """
         self.listener.beat()
-        if (number > 0 or self.world.size == 1) and self.listener.is_told():
-            self._leave_validation(is_told=True)
+        if (number > 0 or self.world.size == 1) and self.listener.share_signal():
+            self._leave_validation(stops=True)
 
     def after_validation_batches(self) -> None:
-        """Leave the validation if another rank has left it; see `interruptible`."""
-        self._leave_validation(is_told=False)
+        """Stop if another rank has left the validation; see `interruptible`."""
+        self._leave_validation(stops=False)
 
     def validated(self, metrics: Mapping[str, float]) -> None:
-        """After a validation with these metrics: early stopping, then save."""
+        """After a validation: early stopping, then save."""
         self.position = replace(self.position, validation_due=False)
         if self.checkpoints is not None:
             self.early_stopping.validated(metrics)
-            if self.checkpoints.improved(self.position.epoch, metrics):
+            if self.checkpoints.keep_if_best(self.position.epoch, metrics):
                 self._save(self.checkpoints.best)
-            self._save(self.checkpoints.last)  # after the best one: it says what was best, and must not be ahead of it
+            self._save(self.checkpoints.last)  # after best.ckpt, whose value and epoch it names
 
     def finish(self, position: Position) -> None:
-        """The run has ended by itself: save what is not saved yet."""
+        """Save the last steps of a run that has finished."""
         self.position = position
         if self.checkpoints is not None:
             if self.checkpoints.saved_at_step != position.step:
@@ -131,7 +131,7 @@ class Between:
             self.checkpoints.writer.wait_for()
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint holds of it."""
+        """The state for a checkpoint."""
         assert self.checkpoints is not None
         return {"best": self.checkpoints.state_dict(), "early_stopping": self.early_stopping.state_dict()}
 
@@ -143,23 +143,25 @@ class Between:
         if path == self.checkpoints.last:
             self.checkpoints.wrote_last(self.position.step)
 
-    def _can_look(self, *, is_logged: bool) -> bool:
-        if self.world.size == 1 or is_complete(self.device, is_logged=is_logged):
+    def _wait_if_due(self, *, is_logged: bool) -> bool:
+        """Wait for the device now and then; returns whether it has computed the step."""
+        if self.world.size == 1 or agreement.is_complete(self.device, is_logged=is_logged):
             return True
-        if is_time_to_wait(self.position.step, log_every_n_steps=self.log_every_n_steps):
+        if agreement.is_time_to_wait(self.position.step, log_every_n_steps=self.log_every_n_steps):
             torch.cuda.synchronize(self.device)
             return True
         return False
 
-    def _leave_validation(self, *, is_told: bool) -> None:
-        """Each rank calls this once in a validation: one collective, at its end."""
-        if self.listener.stops_together(self.world.any(is_told)):
+    def _leave_validation(self, *, stops: bool) -> None:
+        """Each rank calls this once in a validation, at its end: a collective."""
+        if self.world.any(stops):
+            self.listener.take_shared()
             self._stop()
 
     def _stop(self) -> None:
         if self.checkpoints is not None:
             self._save(self.checkpoints.last)
             self.checkpoints.writer.wait_for()
-            self.world.barrier()  # the launcher would end a rank that still writes, once another has left
+            self.world.barrier()  # when one rank exits, the launcher kills those that still write
             self.listener.saved, self.listener.step = self.checkpoints.last, self.position.step
         self.listener.check()

@@ -1,4 +1,4 @@
-"""SIGTERM, SIGINT and SIGUSR1 end a training run at its next optimizer step, saved, with an exit code of their own."""
+"""SIGTERM, SIGINT and SIGUSR1 stop a training run after its current optimizer step; it saves before it exits."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
 
 EXIT_CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 138}
-"""128 and the signal's number, as shells report it."""
+"""128 + the signal's number, as in shells."""
 
 GRACE_SECONDS = 10.0
-"""How long a rank that was told to stop may go on while nothing moves: it waits for one that hangs."""
+"""After a signal, a rank exits after this long without progress: it waits for a rank that hangs."""
 
 STOP, MOVES = "stop", "moves"
-"""Keys of the ranks' store: the word to stop, and a count that grows while a rank saves, for which others wait."""
+"""Keys of the ranks' store: the word to stop, and a counter that grows while a rank saves."""
 
 ENDED = "ended"
-"""Name of a file beside the main rank's error file, if a launcher has named one, that holds the code it ended with."""
+"""Name of the file in which the main rank leaves its exit code, beside the launcher's error file."""
 
 
 class Stopped(BaseException):
-    """The run ends here for a signal; no `except Exception` on the way takes it for a fault."""
+    """A signal ends the run. A BaseException, so that no `except Exception` catches it."""
 
     def __init__(self, received: signal.Signals) -> None:
         super().__init__(received.name)
@@ -38,11 +38,12 @@ class Stopped(BaseException):
 
 
 def say_stopped(received: signal.Signals, last: Path | None = None, step: int = 0) -> int:
-    """Print, on the main rank, where a signal ended the run; returns the exit code.
+    """Print on the main rank where a signal ended the run; returns the exit code.
 
     Args:
-        last: the checkpoint to go on from, if there is one.
-        step: optimizer steps that it holds.
+        received: the signal.
+        last: the checkpoint to continue from, if there is one.
+        step: optimizer steps in it.
     """
     if "TORCHELASTIC_RUN_ID" not in os.environ or os.environ["RANK"] == "0":
         where = "before the first optimizer step: it leaves nothing to continue"
@@ -53,43 +54,43 @@ def say_stopped(received: signal.Signals, last: Path | None = None, step: int = 
 
 
 def tell_launcher(code: int) -> None:
-    """Leave word, as a launcher's main rank, that training has come to its own end, finished or stopped."""
+    """On the main rank, leave the exit code for the launcher: training has finished, or stopped for a signal."""
     file = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if file and os.environ["RANK"] == "0":
         Path(file).with_name(ENDED).write_text(str(code), encoding="utf-8")
 
 
 class Listener:
-    """Hears the signals: raises `Stopped` at once until `wait_for_step` is called, and from then on only remembers.
+    """Receives signals. Before `wait_for_step` the first one raises `Stopped` at once; afterwards it is remembered.
 
-    So a run that has not begun ends right away, and one that trains chooses its moment; further signals change nothing.
+    So a run that does not train yet ends at once, and one that trains can save first. Further signals change nothing.
     """
 
     has_heard: ClassVar[bool] = False
-    """Whether one of this process has heard a signal."""
+    """Whether a listener of this process has received a signal."""
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
         self.saved: Path | None = None
-        """The checkpoint that was written for it."""
+        """The checkpoint that was written for the signal."""
         self.step = 0
-        """Optimizer steps that it holds."""
+        """Optimizer steps in that checkpoint."""
         self._listens = self._waits = False
         self._store: Store | None = None
         self._watches = threading.Event()
-        """Set when the watch is over."""
+        """Set when `_watch` shall end."""
         self._num_beats = 0
         self._process = os.getpid()
 
     @classmethod
     def here(cls) -> Listener:
-        """The one that hears this process's signals already, else a new one."""
+        """The listener that receives this process's signals; a new one if there is none."""
         found = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
         return found if isinstance(found, Listener) else cls()
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Hear the signals within; afterwards they have their old meaning again."""
+        """Receive signals within; then restore the handlers from before."""
         if self._listens:
             yield
             return
@@ -104,87 +105,81 @@ class Listener:
                 signal.signal(number, handler)
 
     def wait_for_step(self, store: Store | None = None) -> None:
-        """Training begins: remember a signal until the next optimizer step.
+        """Training begins: from now on remember a signal until an optimizer step is done.
 
-        Lightning has put a handler of its own before this one by now, which would end the run within a window.
+        This replaces Lightning's handler for SIGTERM, which would end the run within a window.
 
         Args:
-            store: of the process group, where there are several ranks; they agree through it on where to stop.
+            store: of the process group; through it, several ranks agree on the step to stop at.
 
         Raises:
-            Stopped: for a signal that came before, in code that goes on whatever is raised, such as a module's import.
+            Stopped: for an earlier signal whose exception was swallowed, as some imports do.
         """
         self.check()
         self._waits, self._store, self._process = True, store, os.getpid()
         for number in EXIT_CODES if self._listens else ():
             signal.signal(number, self._hear)
 
-    @property
-    def is_alone(self) -> bool:
-        """Whether this process need not agree with others."""
-        return self._store is None
-
     def beat(self) -> None:
-        """A micro-batch is done."""
+        """Note progress: a micro-batch is done."""
         self._num_beats += 1
 
-    def stops_after(self, step: int, *, is_complete: bool = True) -> bool:
-        """Whether the run ends after optimizer step `step`; `is_complete` as for `agreed`."""
+    def agree_to_stop(self, step: int, *, is_complete: bool) -> bool:
+        """Whether all ranks stop after optimizer step `step`; `is_complete` as for `agreed`."""
         if self._store is None:
             return self.received is not None
         word = None if self.received is None else self.received.name
-        return self._stops(agreed(self._store, STOP, step, word, is_complete=is_complete))
+        name = agreed(self._store, STOP, step, word, is_complete=is_complete)
+        if name is not None:
+            self._take(name)
+        return name is not None
 
-    def is_told(self) -> bool:
-        """Whether this process or another rank has heard a signal; the others are told."""
-        if self.received is None:  # one that comes while the store answers is acted on at the next batch
+    def share_signal(self) -> bool:
+        """Write a received signal to the store; returns whether any rank has received one."""
+        if self.received is None:  # a signal that arrives during this look at the store is shared at the next batch
             return self._store is not None and self._store.check([STOP])
         if self._store is not None:
             self._store.compare_set(STOP, "", f"0 {self.received.name}")
         return True
 
-    def stops_together(self, is_told: bool) -> bool:
-        """Whether a validation is left: one rank at least `is_told`, and now all of them know."""
-        if is_told and self._store is not None:
-            return self._stops(word_under(self._store, STOP)[1])
-        return is_told
+    def take_shared(self) -> None:
+        """Take over the signal that a rank has shared."""
+        if self._store is not None:
+            self._take(word_under(self._store, STOP)[1])
 
-    def _stops(self, name: str | None) -> bool:
-        if name is None:
-            return False
+    def _take(self, name: str) -> None:
         self.received = signal.Signals[name]
         self._watches.set()
-        return True
 
     def check(self) -> None:
-        """Raise `Stopped` if a signal has come."""
+        """Raise `Stopped` if a signal was received."""
         if self.received is not None:
             raise Stopped(self.received)
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Within, this rank writes a file: others, told to stop, may wait for it as long as it takes."""
+        """Within, this rank writes a file; ranks that wait for it see progress."""
         if self._store is None:
             yield
             return
         store, is_saved = self._store, threading.Event()
 
-        def move() -> None:
-            with suppress(RuntimeError):  # the launcher, which keeps the store, is gone
+        def count_up() -> None:
+            with suppress(RuntimeError):  # the launcher is gone, and its store with it
                 store.add(MOVES, 1)
                 while not is_saved.wait(GRACE_SECONDS / 4):
                     store.add(MOVES, 1)
 
-        moving = threading.Thread(target=move, daemon=True)
-        moving.start()
+        counting = threading.Thread(target=count_up, daemon=True)
+        counting.start()
         try:
             yield
         finally:
             is_saved.set()
-            moving.join()
+            counting.join()
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        if os.getpid() != self._process:  # a loader's worker, which inherited this: its parent decides
+        if os.getpid() != self._process:  # a DataLoader worker inherited this handler; its parent decides
             if number == signal.SIGTERM:
                 os._exit(EXIT_CODES[signal.SIGTERM])
             return
@@ -193,25 +188,25 @@ class Listener:
             self.received = signal.Signals(number)
             if not self._waits:
                 self.check()
-            if not self.is_alone:
+            if self._store is not None:
                 self._watch()
 
     def _watch(self) -> None:
-        """Leave, if nothing moves any more: the launcher stops the ranks in this way, too, when one of them failed."""
+        """Exit if there is no progress: after a rank's failure, too, the launcher sends a signal to the others."""
         received, store = self.received, self._store
         assert received is not None
         assert store is not None
 
-        def moved() -> tuple[int, int]:
+        def progress() -> tuple[int, int]:
             try:
                 return self._num_beats, store.add(MOVES, 0)
-            except RuntimeError:  # the launcher, which keeps the store, is gone
+            except RuntimeError:  # the launcher is gone, and its store with it
                 return self._num_beats, 0
 
         def watch() -> None:
-            before = moved()
+            before = progress()
             while not self._watches.wait(GRACE_SECONDS):
-                now = moved()
+                now = progress()
                 if now == before:
                     os._exit(EXIT_CODES[received])
                 before = now
