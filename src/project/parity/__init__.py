@@ -1,1 +1,1 @@
-"""Do the twins agree: runs both, reads what they left behind, and says where they part."""
+"""`compare`: trains both twins, or takes two runs, and finds the first difference."""

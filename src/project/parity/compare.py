@@ -1,4 +1,4 @@
-"""Holds two traces against each other, record by record and stage by stage, and finds the first difference."""
+"""Compares two traces record by record and stage by stage, and finds the first difference."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from project.parity.ulp import ulp_distance, ulp_distances
 from project.trace.reading import Numbered, number, place_of, shared
 from project.trace.reading import Trace as Trace
 from project.trace.reading import read_trace as read_trace
-from project.trace.tracer import STAGES
+from project.trace.stages import STAGES
 
 POSITION = ("kind", "epoch", "micro_batch", "step")
 FIRST_STAGE = {"micro_batch": "data", "step": "optimizer"}
-"""Stage at which two runs part where one of them lacks a record of this kind; other kinds are stages themselves."""
+"""The stage that a missing record of this kind belongs to; other kinds are stages themselves."""
 KINDS = ("step", "evaluation", "checkpoint", "micro_batch")
-"""Of records; where two runs go on with different ones, the earlier of these kinds is what the other run lacks."""
+"""Of records. Where two runs have different next records, the one that comes first here is the missing one."""
 MISSING, THERE = "missing", "there"
-"""Stand for what one of two traces lacks, and for what the other has, where that is more than a value."""
+"""Stand for a missing record or value, and for a present one that is more than a number."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What counts as equal where bits need not agree: either bound is enough. Whole numbers must always agree."""
+    """How far apart equal floats may be; one of the two bounds suffices. Integers must always agree."""
 
     ulp: int = 0
     rtol: float = 0.0
@@ -39,7 +39,7 @@ class Tolerance:
         return self.ulp == 0 and self.rtol == 0
 
     def accepts(self, a: float, b: float) -> bool:
-        """Whether two numbers are equal enough."""
+        """Whether two numbers are within one of the bounds."""
         if ulp_distance(a, b) <= self.ulp:
             return True
         finite = math.isfinite(a) and math.isfinite(b)
@@ -58,13 +58,13 @@ class Difference:
     a: Any
     b: Any
     ulp: int | None = None
-    """None where the two cannot be subtracted."""
+    """None where the values cannot be subtracted."""
     tensor: str | None = None
-    """Such as `gradients head.weight`, where all that is known of the tensor is its norm and digest."""
+    """Such as `gradients head.weight`, where the trace only has norm and digest of the tensor."""
 
     @property
     def value(self) -> float:
-        """Absolute difference; infinite where the two cannot be subtracted, 0 for two tensors of the same norm."""
+        """Absolute difference; infinite where the values cannot be subtracted, 0 for tensors of equal norm."""
         if self.ulp is None:
             return math.inf if self.tensor is None else 0.0
         distance = float(abs(self.a - self.b))
@@ -73,26 +73,26 @@ class Difference:
 
 @dataclass
 class Divergence:
-    """The first place where two traces part."""
+    """The first place where two traces differ."""
 
     stage: str
     position: dict[str, Any]
-    """kind, epoch, micro_batch and step of the record; where it is no micro-batch, the last micro_batch before it."""
+    """kind, epoch, micro_batch and step of the record; other records have the last micro_batch before them."""
     differences: list[Difference]
-    """Of that stage, the largest first."""
+    """In that stage, the largest first."""
     numbers: tuple[int, int] = (-1, -1)
-    """Number of the record in each trace, -1 where one lacks it."""
+    """Number of the record in each trace; -1 where it is missing."""
 
 
 def first_divergence(a: Trace, b: Trace, tolerance: Tolerance = EXACT, *, alike: bool = False) -> Divergence | None:
-    """The first place where the traces part, or None.
+    """The first place where the traces differ, or None.
 
     Args:
-        a: one of them.
+        a: one trace.
         b: the other.
         tolerance: how far apart numbers may be.
-        alike: both were made in the same way, so a kind of record or a stage that one of them has nowhere is a
-            difference, too; otherwise such are left out. Quantities that one has nowhere always are.
+        alike: both traces were made in the same way. Then a kind of record or a stage that only one of them has is a
+            difference; otherwise it is ignored. Quantities that only one of them has are always ignored.
     """
     left, right = shared(a, b, alike=alike)
     for place in range(max(len(left), len(right))):
@@ -116,9 +116,9 @@ def first_divergence(a: Trace, b: Trace, tolerance: Tolerance = EXACT, *, alike:
 
 
 def differences(a: Mapping[str, Any], b: Mapping[str, Any], stage: str, tolerance: Tolerance) -> Iterator[Difference]:
-    """What differs between two records of one stage."""
+    """The differences between two records of one stage."""
     if stage == "rng" and not tolerance.is_exact:
-        return  # another device or version draws other numbers
+        return  # devices and versions draw different numbers
     for quantity in dict.fromkeys([*a, *b]):
         left, right = (_entries(quantity, side.get(quantity)) for side in (a, b))
         for name in dict.fromkeys([*left, *right]):
@@ -126,12 +126,12 @@ def differences(a: Mapping[str, Any], b: Mapping[str, Any], stage: str, toleranc
 
 
 def pin_down(divergence: Divergence, a: Path, b: Path) -> None:
-    """Replace norms by elements, from the whole tensors that both runs saved at the diverging record.
+    """Replace differences of norms by the element that differs most.
 
     Args:
-        divergence: its differences are replaced where the tensors tell more.
-        a: what `tensors_at` saved in one run.
-        b: the same of the other.
+        divergence: its differences are replaced, in place.
+        a: the tensors of the diverging record, which one run saved for `tensors_at`.
+        b: those of the other run.
     """
     left, right = (load_archive(path).get(divergence.stage, {}) for path in (a, b))
     for place, difference in enumerate(divergence.differences):
@@ -155,12 +155,12 @@ def pin_down(divergence: Divergence, a: Path, b: Path) -> None:
 
 
 def _order(difference: Difference) -> tuple[bool, float]:
-    """The largest first, and last the norm of all tensors together, which says no more than they do."""
+    """Sort the largest first, and last the norm of all tensors together, which adds nothing."""
     return difference.quantity == "norm", -difference.value
 
 
 def _position(records: Numbered, place: int) -> dict[str, Any]:
-    """Where in the run a record is; what is no micro-batch itself comes after the last one before it."""
+    """Where in the run a record is; other records have the last micro_batch before them."""
     before = (record for _, record in reversed(records[: place + 1]) if record["kind"] == "micro_batch")
     micro_batch = next(before, {})
     found = {key: micro_batch[key] for key in ("epoch", "micro_batch") if key in micro_batch} | records[place][1]
@@ -168,7 +168,7 @@ def _position(records: Numbered, place: int) -> dict[str, Any]:
 
 
 def _missing(left: Numbered, right: Numbered, place: int) -> Divergence:
-    """Both go on, but not with the same record, or one of them ends: one lacks what the other has."""
+    """The divergence of two traces with different next records, or of which one has ended."""
     rests = [[record for _, record in records[place:]] for records in (left, right)]
     b_lacks_it = not rests[1] or (bool(rests[0]) and _b_lacks_it(*rests))
     there = left if b_lacks_it else right
@@ -182,10 +182,10 @@ def _missing(left: Numbered, right: Numbered, place: int) -> Divergence:
 
 
 def _b_lacks_it(left: list[dict[str, Any]], right: list[dict[str, Any]]) -> bool:
-    """Whether it is the right trace that lacks the left one's first record, and not the other way round.
+    """Whether the right trace lacks the left one's first record; otherwise the left one lacks the right one's.
 
-    The record that the other trace reaches later, or never, is the one that it lacks here; of two alike in that, the
-    one that comes earlier in a run, then in `KINDS`.
+    The missing record is the one that the other trace has later, or never. Between equals it is the one that comes
+    first in a run, then in `KINDS`.
     """
     one, other = left[0], right[0]
     until_one = next((place for place, record in enumerate(right) if place_of(record) == place_of(one)), math.inf)
@@ -198,7 +198,7 @@ def _b_lacks_it(left: list[dict[str, Any]], right: list[dict[str, Any]]) -> bool
 
 
 def _entries(quantity: str, value: Any) -> dict[str, Any]:
-    """The values of a quantity by the names that they have in a report; none where it is not there."""
+    """The values of a quantity by their names in a report; {} for None."""
     if isinstance(value, dict):
         return {f"{quantity} {name}": tuple(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -211,7 +211,7 @@ def _entry_differences(name: str, one: Any, other: Any, tolerance: Tolerance) ->
         return
     if isinstance(one, tuple) and isinstance(other, tuple):  # digest and norm of a tensor
         if one[0] == other[0]:
-            return  # the same bits, whatever sum another device made of them
+            return  # the same bits; another device may sum them to another norm
         norms = list(_entry_differences(f"norm of {name}", one[1], other[1], tolerance))
         if norms or tolerance.is_exact:
             difference = norms[0] if norms else Difference(f"bits of {name}", one[0], other[0])
@@ -226,5 +226,5 @@ def _entry_differences(name: str, one: Any, other: Any, tolerance: Tolerance) ->
 
 
 def _there(value: Any) -> Any:
-    """What a report shows of a value that cannot be subtracted."""
+    """How a report shows a value that cannot be subtracted."""
     return MISSING if value is None else THERE if isinstance(value, dict | tuple) else value

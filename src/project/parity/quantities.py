@@ -1,4 +1,4 @@
-"""What two runs left behind, quantity by quantity: equal or not, and the largest difference."""
+"""Compares two runs quantity by quantity: how many values differ, and by how much at most."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ TRACED = {
     "learning rates": ("scheduler", ("learning_rates",)),
     "validation metrics": ("evaluation", ()),
 }
-"""Quantity: the stage of a trace that holds it, and its names there; none means all of them."""
+"""Quantity: its stage in a trace, and its names there; () means all names."""
 
 LAST = "checkpoints/last.ckpt"
-"""Where a run folder keeps what `SAVED` names."""
+"""The checkpoint of a run folder that is compared."""
 
 PREDICTIONS = "probabilities.pt"
-"""Where `parity.twins` keeps the class probabilities of the test rows, (N, C) float32."""
+"""The file with the class probabilities of the test rows, (N, C) float32; `parity.twins` writes it."""
 
 SAVED = {
     "state dict": "state_dict",
@@ -42,35 +42,35 @@ SAVED = {
     "early stopping": "early_stopping",
     "random states": "ranks",
 }
-"""Quantity: its key in a checkpoint."""
+"""Quantity: its key in the checkpoint."""
 
 
 @dataclass
 class Row:
-    """One quantity of two runs."""
+    """The comparison of one quantity."""
 
     quantity: str
     num_values: int = 0
     num_different: int = 0
     num_missing: int = 0
-    """Values that only one of the two has."""
+    """Values that only one run has."""
     max_ulp: int = 0
     max_difference: float = 0.0
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing differs and nothing is missing."""
+        """Whether no value differs or is missing."""
         return not self.num_different and not self.num_missing
 
-    def differs(self, ulp: int = INCOMPARABLE, difference: float = math.inf) -> None:
-        """Count one value that differs; without arguments, the two cannot be subtracted."""
-        self.num_different += 1
+    def add_different(self, num_values: int = 1, ulp: int = INCOMPARABLE, difference: float = math.inf) -> None:
+        """Count values that differ, by this much at most; by default they cannot be subtracted."""
+        self.num_different += num_values
         self.max_ulp = max(self.max_ulp, ulp)
         self.max_difference = max(self.max_difference, difference if math.isfinite(difference) else math.inf)
 
 
 def rows_of_traces(a: Trace, b: Trace, tolerance: Tolerance = EXACT) -> Iterator[Row]:
-    """What both traces hold of `TRACED`."""
+    """Compare the quantities of `TRACED` that both traces share."""
     both = shared(a, b)
     for quantity, (stage, names) in TRACED.items():
         left, right = (dict(_traced(records, stage, names)) for records in both)
@@ -79,7 +79,7 @@ def rows_of_traces(a: Trace, b: Trace, tolerance: Tolerance = EXACT) -> Iterator
 
 
 def rows_of_runs(a: Path, b: Path, tolerance: Tolerance = EXACT) -> Iterator[Row]:
-    """What both run folders hold of `SAVED`, in their last checkpoints, and the predictions of the test rows."""
+    """Compare the quantities of `SAVED` in the last checkpoints, and the predictions of the test rows."""
     paths = [folder / LAST for folder in (a, b)]
     if all(path.is_file() for path in paths):
         left, right = (read_checkpoint(path) for path in paths)
@@ -93,7 +93,7 @@ def rows_of_runs(a: Path, b: Path, tolerance: Tolerance = EXACT) -> Iterator[Row
 
 
 def _traced(records: Numbered, stage: str, names: tuple[str, ...]) -> Iterator[tuple[Any, Any]]:
-    """The values of a stage by their place in the run, so that a record that one run lacks shifts no other."""
+    """The values of a stage by their place in the run, so a missing record does not shift the others."""
     times: Counter[Any] = Counter()
     for _, record in records:
         place = place_of(record)
@@ -106,11 +106,10 @@ def _traced(records: Numbered, stage: str, names: tuple[str, ...]) -> Iterator[t
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The values within nested mappings and lists, by the names that lead to them."""
+    """The values in nested mappings and lists, by their path."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            # Whether a scheduler is just now advancing, and how long the run has taken, are of no consequence.
-            if key not in ("_get_lr_called_within_step", "seconds"):
+            if key not in ("_get_lr_called_within_step", "seconds"):  # internal to a scheduler; wall time
                 yield from _leaves(item, f"{name}.{key}")
     elif isinstance(value, list | tuple):
         for position, item in enumerate(value):
@@ -138,15 +137,15 @@ def _row(quantity: str, left: Mapping[Any, Any], right: Mapping[Any, Any], toler
 def _compare_scalars(row: Row, one: Any, other: Any, tolerance: Tolerance) -> None:
     if isinstance(one, float) and isinstance(other, float):
         if not tolerance.accepts(one, other):
-            row.differs(ulp_distance(one, other), abs(one - other))
+            row.add_different(1, ulp_distance(one, other), abs(one - other))
     elif type(one) is not type(other) or one != other:
-        row.differs()
+        row.add_different()
 
 
 def _compare_tensors(row: Row, one: Tensor, other: Tensor, tolerance: Tolerance) -> None:
     row.num_values += one.numel()
     if one.shape != other.shape or one.dtype != other.dtype:
-        row.differs()
+        row.add_different()
         return
     ulp = ulp_distances(one, other)
     difference = (one.double() - other.double()).abs()
@@ -155,5 +154,5 @@ def _compare_tensors(row: Row, one: Tensor, other: Tensor, tolerance: Tolerance)
         bound = tolerance.rtol * torch.maximum(one.double().abs(), other.double().abs())
         wrong &= ~(difference.isfinite() & (difference <= bound))
     if num_different := int(wrong.sum()):
-        row.differs(int(ulp[wrong].max()), float(difference[wrong].nan_to_num(nan=math.inf, posinf=math.inf).max()))
-        row.num_different += num_different - 1
+        largest = float(difference[wrong].nan_to_num(nan=math.inf, posinf=math.inf).max())
+        row.add_different(num_different, int(ulp[wrong].max()), largest)

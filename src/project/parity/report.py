@@ -1,4 +1,4 @@
-"""What `compare` says: the table and the first divergence for a person, the same as JSON for a program."""
+"""The report of `compare`: tables and the first divergence in the terminal, and all of it as JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from project.parity.ulp import INCOMPARABLE
 from project.trace.stages import USUAL_CAUSES
 
 SHOWN = 3
-"""Differences of the diverging stage that are printed."""
+"""Differences that are printed; JSON has all of them."""
 
 
 @dataclass
@@ -29,11 +29,11 @@ class Side:
 
     name: str
     path: str | None = None
-    """Of its trace or run folder; None where it is gone."""
+    """Its trace or run folder; None where it was temporary."""
     metrics: dict[str, float] = field(default_factory=dict)
-    """Of its last validation."""
+    """Of the last validation."""
     seconds: float | None = None
-    """Of training, the writing of a trace included."""
+    """Of training, with writing the trace."""
 
 
 @dataclass
@@ -46,9 +46,9 @@ class Report:
     rows: list[Row] = field(default_factory=list)
     divergence: Divergence | None = None
     num_records: int = 0
-    """Of the traces, that were held against each other."""
+    """Trace records that were compared."""
     trace_file: str = "trace.jsonl"
-    """Of the rank in which the runs part first."""
+    """The trace of the rank that diverges first."""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -58,7 +58,7 @@ class Report:
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Table, first divergence, verdict."""
+    """Print the tables and the first divergence, or the verdict."""
     a, b = report.a, report.b
     for side in (a, b):
         if side.path is not None:
@@ -82,7 +82,7 @@ def print_report(report: Report, console: Console) -> None:
 
 
 def write_json(report: Report, path: Path) -> None:
-    """The same for programs; floats also stand in hexadecimal.
+    """Write the report as JSON; floats also in hexadecimal.
 
     Raises:
         UserError: where the file cannot be written.
@@ -189,7 +189,7 @@ def _difference_json(difference: Difference) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """JSON knows no infinity and no NaN, which become strings; what cannot be counted in ULP becomes null."""
+    """Values for JSON: infinity and NaN as strings, `INCOMPARABLE` as null."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
