@@ -1,6 +1,6 @@
-"""Every private name of torch and Lightning that the project uses, each with what would break without it.
+"""Every private name of torch and Lightning that the project uses.
 
-Both are pinned. tests/test_private.py looks for each name, and says what it was for.
+Both versions are pinned. tests/test_private.py tests each name and says what breaks without it.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
 
 MIXED_PRECISION_STATE = "MixedPrecision"
-"""The key under which Lightning keeps the gradient scaler's state in a checkpoint."""
+"""Lightning's checkpoint key for the state of the gradient scaler."""
 
 
 def divide_(tensors: Sequence[Tensor], divisor: float) -> None:
-    """Divide all tensors in place, in one kernel where the device has one."""
+    """Divide all tensors in place, by one kernel if the device has it."""
     torch._foreach_div_(list(tensors), divisor)
 
 
 def copy_(to: Sequence[Tensor], from_: Sequence[Tensor]) -> None:
-    """Copy each tensor of `from_` into its counterpart, in one kernel where the device has one."""
+    """Copy each tensor of `from_` into its counterpart, by one kernel if the device has it."""
     torch._foreach_copy_(list(to), list(from_))
 
 
 def is_recomputing() -> bool:
-    """Whether activation checkpointing runs a forward pass again, within a backward pass."""
+    """Whether this forward pass runs within backward, as activation checkpointing repeats it."""
     return torch._C._current_graph_task_id() != -1
 
 
 def archive_reader(file: IO[bytes]) -> Any:
-    """The reader that `torch.load` takes: what it sees in a file is what will be loaded."""
+    """The reader behind `torch.load`: it sees in a file what will be loaded."""
     return torch._C.PyTorchFileReader(file)
 
 
 def storage_key(tensor: Tensor) -> int:
-    """The same number for tensors that share memory, as `torch.save` tells them apart."""
+    """One number for all tensors that share memory, as in `torch.save`."""
     return int(tensor.untyped_storage()._cdata)
 
 
@@ -51,22 +51,22 @@ def default_store() -> Store:
 
 
 def leave_signals_alone(trainer: Any) -> None:
-    """Keep Lightning from its broadcast and read of the device at each micro-batch to hear of a SIGTERM.
+    """Turn off Lightning's broadcast and device read for SIGTERM in each micro-batch (issues 20806, 21623).
 
-    ranks/signals.py hears of signals in its own way (issues 20806, 21623).
+    ranks/signals.py handles signals.
     """
     trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None
 
 
 def take_metrics_for_granted(trainer: Any) -> None:
-    """In an epoch that is resumed, Lightning takes no metric for granted; ours are in the checkpoint."""
+    """Let ReduceLROnPlateau read its metric in a resumed epoch; the checkpoint holds the metrics."""
     trainer.fit_loop._restarting = False
 
 
 def loops_at(
     *, epoch: int, micro_batch: int, step: int, num_micro_batches: int, validation_due: bool
 ) -> dict[str, Any]:
-    """The state of Lightning's fit loop after `micro_batch` micro-batches of `epoch`, as its checkpoints hold it."""
+    """The state of Lightning's fit loop after `micro_batch` micro-batches of `epoch`, in its checkpoint format."""
     begun = epoch + 1 if micro_batch else epoch
     validations = int(validation_due)
     return {
@@ -100,5 +100,5 @@ def _both(**counts: int) -> dict[str, dict[str, int]]:
 
 
 def is_attached(module: Any) -> bool:
-    """Whether a LightningModule has a Trainer; its property `trainer` raises where there is none."""
+    """Whether a LightningModule has a Trainer; the property `trainer` would raise without one."""
     return module._trainer is not None

@@ -1,8 +1,8 @@
-"""The causes of PyTorch errors that the bundled corpus tells apart: one definition for its data card and for `explain`.
+"""The classes of the bundled corpus: causes of PyTorch errors, for its data card and for `explain`.
 
-Where two causes could claim a text, the one that names what to do wins; the definitions say so where it matters.
+A text with two possible causes belongs to the one that says what to do.
 """
-# ruff: noqa: E501  (running text and pools are kept on long lines)
+# ruff: noqa: E501  (running text stays on long lines)
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Cause:
     """What went wrong, in a few words."""
 
     meaning: str
-    """What the error says, and which texts belong here."""
+    """What the error says, and which texts belong to this class."""
 
     what_to_do: str
     """What a person does about it, in two to four sentences."""

@@ -1,20 +1,19 @@
-"""`python -m project explain`: what a pasted PyTorch error means and what to do about it, by the trained classifier.
+"""`python -m project explain`: what a pasted PyTorch error means and what to do, by the trained classifier.
 
-A short text goes to the network as it is. A whole log does not resemble what the network was trained on (at most about
-15 lines or 800 characters), so it is read through **windows** of that size:
+The network was trained on texts of at most about 15 lines or 800 characters. A longer log is cut into **windows** of
+that size:
 
-- one centred on each line that looks like an error message, since the frames and progress bars elsewhere say little;
-- windows that overlap by half over the whole log, for errors that carry no sign by which such a line is found.
+- one centred on each line that looks like an error message;
+- windows over the whole log that overlap by half, for errors without such a line.
 
-All windows are classified in one batch. The answer is a weighted mean of their probabilities (a linear opinion pool),
-so it is a distribution again and one threshold serves short and long texts alike. The weights are:
+All windows are classified in one batch. The answer is a weighted mean of their probabilities (a linear opinion pool):
+a distribution again, so one threshold serves short and long texts. The weight of a window is
 
-- the square of the window's own highest probability: a window that the network can make nothing of has little to say,
-  and an informative error early in a chain is not outvoted by a vague one at its end;
-- times LAST_WEIGHT for the last error line: a traceback ends with its message, which decides between equals.
+- the square of its highest probability, so that vague windows do not outvote a clear one;
+- times LAST_WEIGHT for the last error line, since a traceback ends with its message.
 
-Windows around error lines answer alone where their answer is sure; all windows are pooled only where it is not, because
-the network never saw a text without an error in it and may be confident about one for no reason.
+If the windows on error lines are sure, they answer alone. The others are added only if they are not: the network never
+saw a text without an error, and may be confident about one for no reason.
 """
 
 import argparse
@@ -39,17 +38,17 @@ if TYPE_CHECKING:
     from project.data.rows import Label
 
 SURE = 0.5
-"""From here on one cause is likelier than all others together; below, a named cause would be wrong more than right."""
+"""From here on, one cause is likelier than all others together."""
 NEAR = 1 / 3
-"""A runner-up is shown when its probability is at least this part of the best one's."""
+"""A second cause is shown if its probability is at least this fraction of the best one's."""
 NUM_LIKELIEST = 3
 MAX_WIDTH = 88
-"""Columns of running text, also in a wider terminal: longer lines are hard to read."""
+"""Columns of running text: longer lines are hard to read."""
 
 MAX_LINES = 15
 MAX_CHARS = 800
 MAX_WINDOWS = 64
-"""Of each kind. A longer log gives its first and last error lines, and its last overlapping windows."""
+"""Of each kind. A longer log keeps its first and last error lines, and its last overlapping windows."""
 LAST_WEIGHT = 1.5
 
 ANSI_CODE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -61,11 +60,11 @@ ERROR_LINE = re.compile(
     r"|\b(?i:bus error|segmentation fault|core dumped)\b"
 )
 WRAPPER_LINE = re.compile(r"Caught \w+ in |ChildFailedError|ProcessRaisedException|ProcessExitedException")
-"""Lines that look like an error message and only announce somebody else's."""
+"""Lines that look like an error message but announce another process's error."""
 
 
 class Window(NamedTuple):
-    """A part of a log, small enough for the network."""
+    """A part of a log, short enough for the network."""
 
     text: str
     on_error: bool
@@ -88,9 +87,9 @@ class Answer(NamedTuple):
 
 
 def log_lines(text: str) -> list[str]:
-    r"""The lines that hold something, none longer than half a window.
+    r"""The lines that are not blank, cut to half a window.
 
-    A carriage return ends a line (progress bars), and in a longer line so does a spelt-out `\n` (JSON-escaped logs).
+    A carriage return ends a line (progress bars); in a longer line so does a literal `\n` (logs in JSON).
     """
     lines: list[str] = []
     longest = MAX_CHARS // 2
@@ -110,7 +109,7 @@ def is_error_line(line: str) -> bool:
 
 
 def centred(lines: Sequence[str], centre: int) -> str:
-    """Lines around `centre`, in turn one after it and one before it, until no more fit."""
+    """As many lines around `centre` as fit, added in turn after it and before it."""
     start, stop = centre, centre + 1
     while True:
         before = stop, start
@@ -136,12 +135,12 @@ def overlapping(lines: Sequence[str]) -> list[str]:
 
 
 def windows_of(text: str) -> list[Window]:
-    """The text itself where it is short; else windows on error lines in their order, then overlapping ones."""
+    """A short text itself; of a longer one, windows on error lines in order, then overlapping ones."""
     lines = log_lines(text)
     if fits(lines):
         return [Window(text.strip(), on_error=True)]
     errors = [number for number, line in enumerate(lines) if is_error_line(line)]
-    # many ranks or workers repeat one message; the first is where it began, the last is where it ended
+    # Ranks and workers repeat messages. The first and the last ones matter most.
     if len(errors) > MAX_WINDOWS:
         errors = errors[: MAX_WINDOWS // 2] + errors[-MAX_WINDOWS // 2 :]
     return [
@@ -151,7 +150,7 @@ def windows_of(text: str) -> list[Window]:
 
 
 def pool(windows: Sequence[Window], probabilities: "Tensor") -> "Tensor":
-    """One distribution (C,) from those of the windows (N, C); how and why stands at the head of this file."""
+    """One distribution, (C,), from those of the windows, (N, C); the file's docstring gives the weights."""
     weights = probabilities.amax(dim=1) ** 2  # (N,)
     num_errors = sum(window.on_error for window in windows)
     if num_errors:
@@ -163,7 +162,7 @@ def pool(windows: Sequence[Window], probabilities: "Tensor") -> "Tensor":
 
 
 def percent(probability: float) -> str:
-    """Whole per cent; never a full 100 or 0, which no network can know."""
+    """Whole per cent, but never 100 or 0."""
     if probability > 0.99:
         return ">99 %"
     return "<1 %" if probability < 0.01 else f"{100 * probability:.0f} %"
@@ -188,7 +187,7 @@ def as_json(answer: Answer, bundled: bool, ckpt_path: Path) -> str:
 
 
 def show(answer: Answer, bundled: bool, console: Console) -> None:
-    """Print for a person; colours only where the console is a terminal."""
+    """Print the answer; in colour on a terminal."""
 
     def name(label: "Label") -> str:
         return f"{CAUSES[str(label)].title} ({label})" if bundled else str(label)
@@ -220,7 +219,7 @@ def read_input(words: Sequence[str]) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Explain one text; returns 0, also when unsure.
+    """Explain one text; returns 0.
 
     Raises:
         UserError: where there is no text or no checkpoint.
@@ -241,7 +240,7 @@ def main(argv: Sequence[str]) -> int:
     if not text.strip():
         raise UserError('the text is empty; give it as an argument, explain "…", or on standard input')
 
-    # torch takes seconds to import, so --help and the errors above come before it
+    # torch takes seconds to import: --help and the errors above do without it
     from project.checkpoint.classifier import Classifier
     from project.commands.runs import best_checkpoint
 
