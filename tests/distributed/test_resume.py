@@ -94,9 +94,11 @@ def start(given: list[str], corpus: Corpus, environment: dict[str, str]) -> proc
 
 
 def under_torchrun(given: list[str], corpus: Corpus, interrupt: str = "") -> subprocess.CompletedProcess[str]:
+    """Ranks that are started once more when they fail, if they are to be interrupted."""
+    restarts = ["--max-restarts", "1"] if interrupt else []
     environment = {**os.environ, **({"INTERRUPT": interrupt} if interrupt else {})}
     return subprocess.run(
-        [*TORCHRUN, "-m", "project", *given], env=environment, cwd=corpus.folder,
+        [*TORCHRUN, *restarts, "-m", "project", *given], env=environment, cwd=corpus.folder,
         capture_output=True, text=True, check=False, timeout=180,
     )  # fmt: skip
 
@@ -110,7 +112,6 @@ def last(corpus: Corpus, name: str) -> dict[str, Any]:
 
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-TORCHRUN += ["--max-restarts", "1"]
 
 Whole = Callable[[str], dict[str, Any]]
 
