@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from project.__main__ import main
-from project.trace.tracer import FORMAT, STAGES
+from project.trace.stages import STAGES
+from project.trace.tracer import FORMAT
 
 PAGE = (Path(__file__).parents[1] / "docs" / "traces.md").read_text(encoding="utf-8")
 BLOCKS: list[tuple[str, str]] = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -17,7 +17,7 @@ from project.errors import UserError
 from project.parity.compare import Difference, Divergence, Tolerance, first_divergence, pin_down
 from project.parity.ulp import INCOMPARABLE
 from project.trace.reading import Trace, read_trace
-from project.trace.tracer import STAGES
+from project.trace.stages import STAGES
 
 # For each stage: a record that has it, a quantity there, and another value of it.
 OTHER: dict[str, tuple[int, str, str, Any]] = {

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from project.errors import UserError
-from project.trace.tracer import FLUSH_AFTER, OFF, STAGES, Level, Tracer, digest, norm, random_digests
+from project.trace.stages import STAGES
+from project.trace.tracer import FLUSH_AFTER, OFF, Level, Tracer, digest, norm, random_digests
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

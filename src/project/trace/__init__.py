@@ -1,3 +1,3 @@
-"""What each step of a training run leaves behind, so that two runs can be compared."""
+"""Traces: a record of every step of a training run, so that two runs can be compared."""
 
 from project.trace.tracer import Tracer as Tracer

@@ -1,4 +1,4 @@
-"""Reads traces, and says what two of them have in common."""
+"""Reads traces, and finds what two of them have in common."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from typing import Any, Literal
 import msgspec
 
 from project.errors import UserError
-from project.trace.tracer import FORMAT, STAGES
+from project.trace.stages import STAGES
+from project.trace.tracer import FORMAT
 
 TRACE = "trace.jsonl"
-"""Name of the trace in a run folder."""
+"""File name of the trace in a run folder."""
 
 Numbered = list[tuple[int, dict[str, Any]]]
-"""Records, with their numbers in the trace."""
+"""Records with their numbers in the trace."""
 
 
 class Record(msgspec.Struct):
-    """What a record of a trace must look like."""
+    """The form of a record, which reading checks."""
 
     kind: Literal["micro_batch", "step", "evaluation", "checkpoint"]
     stages: dict[
@@ -34,20 +35,20 @@ class Record(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace as it was read."""
+    """A trace that was read."""
 
     path: Path
     header: dict[str, Any]
     records: list[dict[str, Any]]
     is_cut_off: bool = False
-    """Whether its last line was left out because it ends in the middle, as that of a run that was killed."""
+    """Whether an incomplete last line was left out, as a killed run leaves one."""
 
 
 def read_trace(path: str | Path) -> Trace:
-    """Read a trace, or the trace of a run folder.
+    """Read a trace file, or the trace of a run folder.
 
     Raises:
-        UserError: where there is none, or it is damaged: file:line and what is wrong.
+        UserError: there is no trace, or it is damaged; the message gives file and line.
     """
     path = Path(path)
     if path.is_dir():
@@ -75,14 +76,14 @@ def read_trace(path: str | Path) -> Trace:
         except msgspec.ValidationError as error:
             raise UserError(f"{path}:{place}: not a record of a trace ({error})") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            if place == len(rest) + 1:  # without an end of line
+            if place == len(rest) + 1:  # the last line, and it has no line end
                 return Trace(path, header, records, is_cut_off=True)
             raise UserError(f"{path}:{place}: not a record of a trace ({error})") from None
     return Trace(path, header, records)
 
 
 def held(trace: Trace) -> set[tuple[str, ...]]:
-    """What a trace holds anywhere: (kind,), (kind, stage) and (kind, stage, quantity)."""
+    """Every (kind,), (kind, stage) and (kind, stage, quantity) in the trace's records."""
     found: set[tuple[str, ...]] = set()
     for record in trace.records:
         kind = record["kind"]
@@ -92,7 +93,7 @@ def held(trace: Trace) -> set[tuple[str, ...]]:
 
 
 def shared(a: Trace, b: Trace, *, alike: bool = False) -> tuple[Numbered, Numbered]:
-    """The records of both, without the quantities, and unless `alike` the kinds and stages, that one has nowhere."""
+    """The records of both, reduced to what both traces hold; `alike` keeps all kinds and stages."""
     both = held(a) & held(b)
     if alike:
         both |= {part for part in held(a) | held(b) if len(part) < 3}
@@ -100,16 +101,16 @@ def shared(a: Trace, b: Trace, *, alike: bool = False) -> tuple[Numbered, Number
 
 
 def place_of(record: dict[str, Any]) -> tuple[Any, ...]:
-    """Kind, epoch, micro-batch and optimizer step: what two records must agree in to be held against each other.
+    """Kind, epoch, micro-batch and optimizer step of a record; records with the same place are compared.
 
-    A micro-batch is the same one whatever optimizer step it goes into.
+    The place of a micro-batch does not depend on the optimizer step.
     """
     kind = record["kind"]
     return kind, record.get("epoch", 0), record.get("micro_batch", 0), kind != "micro_batch" and record.get("step", 0)
 
 
 def number(value: Any) -> float | None:
-    """A floating number as a trace holds it, in hexadecimal or as JSON does; None for everything else."""
+    """A floating-point number of a trace, a hexadecimal string or a JSON number; None for everything else."""
     if isinstance(value, float):
         return value
     if isinstance(value, str) and (value.lstrip("-").startswith("0x") or value.lstrip("-") in ("inf", "nan")):

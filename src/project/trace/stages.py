@@ -1,8 +1,6 @@
-"""The stages of a step, in order: what a difference there usually comes from."""
+"""The stages of a step, and the usual causes of a difference in each."""
 
 from __future__ import annotations
-
-from project.trace.tracer import STAGES
 
 USUAL_CAUSES: dict[str, str] = {
     "data": (
@@ -46,6 +44,7 @@ USUAL_CAUSES: dict[str, str] = {
     ),
     "checkpoint": "a buffer that is not saved, a plain tensor where a buffer belongs, weights saved at another step",
 }
-"""By stage; a sentence that follows "usual causes:"."""
+"""By stage; the text follows "usual causes:"."""
 
-assert tuple(USUAL_CAUSES) == STAGES
+STAGES = tuple(USUAL_CAUSES)
+"""In the order in which a step goes through them."""

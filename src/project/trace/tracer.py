@@ -1,11 +1,11 @@
-"""What each step of a training run leaves behind, as JSON lines, so that two runs can be held against each other.
+"""Writes a trace: a record of every step of a training run, as JSON lines.
 
-A trace is a header and one record a line: a micro-batch, an optimizer step, an evaluation, a checkpoint. A record
-holds **stages**, in the order in which they happen; a stage holds quantities. Where two traces first differ in a stage
-is where the runs parted. docs/traces.md describes the format and shows both ways of writing one: a few calls of
-`Tracer` in a loop written by hand, and a callback for Lightning.
+A trace is a header and one record per line: a micro-batch, an optimizer step, an evaluation or a checkpoint. A record
+holds **stages** in the order in which they happen, and a stage holds quantities. Two runs diverge at the first stage
+whose quantities differ. docs/traces.md describes the format, and how to write a trace: with a few calls of `Tracer` in
+a loop, or with a callback for Lightning.
 
-A number is written as a hexadecimal float, so no bit is lost; a tensor as a digest of its bits and its norm.
+A number is written as a hexadecimal float, so no bit is lost; a tensor as a digest of its bits, and its norm.
 """
 
 from __future__ import annotations
@@ -26,51 +26,35 @@ from project.errors import UserError
 from project.ranks.sharding import is_sharded
 
 FORMAT = 1
-"""Version of the format; a reader refuses another."""
+"""Version of the format; readers refuse others."""
 
 Level = Literal["cheap", "full"]
 
-STAGES = (
-    "data",
-    "rng",
-    "forward",
-    "backward",
-    "reduce",
-    "unscale",
-    "normalise",
-    "clip",
-    "optimizer",
-    "scheduler",
-    "evaluation",
-    "checkpoint",
-)
-"""In the order in which a step goes through them."""
-
 FLUSH_AFTER = 256
-"""Records that wait before they are written, so that losses are read off the device together."""
+"""Records after which all waiting records are written, so that losses are read off the device together."""
 
 
 class Tracer:
-    """Writes a trace; in a training loop, one call per stage.
+    """Writes a trace; a training loop makes one call per stage.
 
-    Level `cheap` writes example ids, counts, losses and learning rates; it reads losses late and costs little. Level
-    `full` adds the random state, and digests and norms of gradients, parameters, buffers and optimizer state: it
-    copies all of them to the CPU at every stage.
+    Level `cheap` writes example ids, counts, losses and learning rates. It reads losses late and costs little. Level
+    `full` adds the random state, and digests and norms of gradients, parameters, buffers and optimizer state. It copies
+    all of them to the CPU at every stage.
 
-    Used as `with Tracer(…) as trace:` it is closed however the training ends; else call `close`.
+    `with Tracer(…) as trace:` closes the trace however the training ends; otherwise call `close`.
 
     Args:
-        path: the file to write; None writes nothing, and each call returns at once.
-        network: whose parameters and buffers are looked at, under their own names.
-        optimizer: whose state and learning rates are looked at; a list where there are several.
+        path: the file to write; None writes nothing, and every call returns at once.
+        network: the network whose parameters and buffers are traced, under their own names.
+        optimizer: the optimizer or optimizers whose state and learning rates are traced.
         level: how much is written.
-        source: who trains, in words, for the header.
-        tensors_at: number of the record (from 0) whose tensors are saved whole, beside the trace as `<name>.pt`.
-        goes_on_at: epoch, micro-batches done in it, and optimizer steps of a run that is continued: a trace that is
-            there already keeps what lies before and goes on from it; one of another level begins anew.
+        source: what trains, in words, for the header.
+        tensors_at: number of the record (from 0) whose tensors are saved in full, beside the trace as `<name>.pt`.
+        goes_on_at: epoch, micro-batches done in it, and optimizer steps of a continued run. An existing trace of the
+            same level is kept up to there and continued; another one is replaced.
 
     Raises:
-        UserError: where the file cannot be written, or there is no such level.
+        UserError: the file cannot be written, or there is no such level.
     """
 
     def __init__(
@@ -118,17 +102,17 @@ class Tracer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Records. Each call opens one; the stages that follow belong to it.
+    # `micro_batch`, `optimizer_step`, `evaluation` and `checkpoint` begin a record; the other calls add stages to it.
 
     def micro_batch(self, epoch: int, micro_batch: int, step: int, ids: Any = None, inputs: Iterable[Any] = ()) -> None:
-        """A micro-batch has arrived and nothing was computed yet: stages data and rng, and the learning rates so far.
+        """Begin a micro-batch, before its forward pass: stages data and rng, and the current learning rates.
 
         Args:
             epoch: from 0.
             micro_batch: its number in the epoch, from 0.
-            step: number of the optimizer step, from 0, that its window ends with.
-            ids: which examples it holds: a tensor, or a list of numbers or strings.
-            inputs: what the network is fed; the tensors among it are digested.
+            step: number of the optimizer step that ends its window, from 0.
+            ids: its examples: a tensor, or a list of numbers or strings.
+            inputs: the network's inputs; the tensors among them are digested.
         """
         if not self._is_on:
             return
@@ -142,19 +126,19 @@ class Tracer:
             self._add("rng", **random_digests())
 
     def forward(self, loss: Tensor, num_examples: int) -> None:
-        """The loss is there, and nothing went backward yet; stage forward, with the network's buffers."""
+        """After the forward pass, before backward: the loss, () floating, and the network's buffers."""
         if self._is_on:
             self._add("forward", loss=loss.detach().clone(), num_examples=num_examples)
         if self._is_full and self.network is not None:
             self._add("forward", buffers=self._look("forward", dict(self.network.named_buffers())))
 
     def optimizer_step(self, epoch: int, step: int) -> None:
-        """A window is complete: what follows belongs to optimizer step `step`, from 0."""
+        """Begin optimizer step `step`, from 0, at the end of a window."""
         if self._is_on:
             self._open("step", epoch=epoch, step=step)
 
     def gradients(self, stage: str, **counts: float) -> None:
-        """Look at the gradients as they are after `stage`: backward, reduce, unscale, normalise or clip."""
+        """After `stage` (backward, reduce, unscale, normalise or clip): the gradients, and the `counts` given."""
         if self._is_on and counts:
             self._add(stage, **counts)
         if self._is_full and self.network is not None:
@@ -162,7 +146,7 @@ class Tracer:
             self._add(stage, norm=self._total_norm(), gradients=self._look(stage, gradients))
 
     def optimizer_stepped(self, *, skipped: bool = False, scale: float = 1.0) -> None:
-        """The update is done, or was skipped for an overflow; `scale` is the gradient scaler's from now on."""
+        """After the update, or its skip for an overflow: parameters, optimizer state, and the scaler's new `scale`."""
         if self._is_on:
             self._add("optimizer", skipped=skipped, scale=float(scale))
         if self._is_full and self.network is not None:
@@ -171,18 +155,18 @@ class Tracer:
             self._add("optimizer", state=self._look("optimizer", optimizer_tensors(self.optimizers, self.network)))
 
     def scheduler_stepped(self) -> None:
-        """The scheduler advanced, or did not: the learning rates of the next step."""
+        """After the scheduler's turn, whether it advanced or not: the learning rates of the next step."""
         if self._is_on:
             self._add("scheduler", learning_rates=self._learning_rates())
 
     def evaluation(self, epoch: int, step: int, metrics: Mapping[str, float]) -> None:
-        """An evaluation ended with these metrics; `step` counts the optimizer steps before it."""
+        """After an evaluation: its metrics; `step` counts the optimizer steps before it."""
         if self._is_on:
             self._open("evaluation", epoch=epoch, step=step)
             self._add("evaluation", **{name: float(value) for name, value in sorted(metrics.items())})
 
     def checkpoint(self, step: int, state_dict: Mapping[str, Tensor]) -> None:
-        """These weights and buffers are saved; `step` counts the optimizer steps before."""
+        """A checkpoint: the saved weights and buffers; `step` counts the optimizer steps before it."""
         if self._is_on:
             self._open("checkpoint", step=step)
             if self._is_full:
@@ -191,13 +175,13 @@ class Tracer:
                 self._add("checkpoint", names=sorted(state_dict))
 
     def close(self) -> None:
-        """Write what waits."""
+        """Write the waiting records and close the file."""
         if self._is_on:
             self.flush()
             self._end()
 
     def flush(self) -> None:
-        """Write the records that wait; losses are read off the device here. Between two records, not within one."""
+        """Write the waiting records, reading their losses off the device. Call it between two records."""
         if not self._is_on:
             return
         records, self._records = self._records, []
@@ -205,8 +189,6 @@ class Tracer:
         if self._whole:
             torch.save(self._whole, self.path.with_suffix(".pt"))
             self._whole = {}
-
-    # How things are looked at.
 
     def _open(self, kind: str, **position: int) -> None:
         if len(self._records) >= FLUSH_AFTER:
@@ -220,7 +202,7 @@ class Tracer:
         self._records[-1]["stages"].setdefault(stage, {}).update(quantities)
 
     def _look(self, stage: str, tensors: Mapping[str, Tensor]) -> dict[str, list[Any]]:
-        """Digest and norm of each tensor; whole copies of them where this is the record that is wanted."""
+        """Digest and norm of each tensor; also keeps copies if this is the record `tensors_at`."""
         tensors = {name: dense(tensor) for name, tensor in tensors.items()}
         if self._num_written - 1 == self.tensors_at:
             copies = {name: tensor.to("cpu", copy=True) for name, tensor in tensors.items()}
@@ -230,7 +212,7 @@ class Tracer:
     def _total_norm(self) -> Tensor:
         assert self.network is not None
         parameters: Iterable[Tensor] = self.network.parameters()
-        if self.optimizers:  # in their order, as a clipping norm is summed: another changes the last bit
+        if self.optimizers:  # in their order, like a clipping norm: the order changes the last bit
             parameters = [parameter for group in self._groups() for parameter in group["params"]]
         return nn.utils.get_total_norm([dense(p.grad) for p in parameters if p.grad is not None])
 
@@ -245,7 +227,7 @@ class Tracer:
         self._file.close()
 
     def _write(self, lines: Sequence[dict[str, Any]]) -> None:
-        """All of them in one piece, so that a run that dies leaves complete lines."""
+        """Write all lines at once, so that a run that dies leaves complete lines."""
         self._put(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
 
     def _put(self, content: bytes) -> None:
@@ -257,11 +239,11 @@ class Tracer:
 
 
 OFF = Tracer(None)
-"""Writes nothing."""
+"""A tracer that writes nothing."""
 
 
 def lines_before(path: Path, level: Level, position: tuple[int, int, int]) -> list[bytes]:
-    """Header and records of a trace that lie before (epoch, micro-batch, step); none where there is no such trace."""
+    """Lines of the header and the records before (epoch, micro-batch, step); none without a trace of this level."""
     try:
         lines = path.read_bytes().splitlines(keepends=True)
         header = msgspec.json.decode(lines[0])
@@ -273,7 +255,7 @@ def lines_before(path: Path, level: Level, position: tuple[int, int, int]) -> li
     for line in lines[1:]:
         try:
             record = msgspec.json.decode(line)
-        except msgspec.DecodeError:  # cut off when the run was killed
+        except msgspec.DecodeError:  # incomplete, since the run was killed
             break
         if _lies_beyond(record, position):
             break
@@ -291,9 +273,9 @@ def _lies_beyond(record: dict[str, Any], position: tuple[int, int, int]) -> bool
 
 
 def dense(tensor: Tensor) -> Tensor:
-    """The tensor itself, or what a sparse one, or one that `fully_shard` shares out, stands for.
+    """The tensor; a sparse one as dense, one that `fully_shard` has sharded as a full tensor.
 
-    The latter takes a collective, so every rank of a run has to be traced, or none.
+    A sharded tensor takes a collective, so all ranks of a run have to be traced, or none.
     """
     tensor = tensor.detach()
     if is_sharded(tensor):
@@ -303,7 +285,7 @@ def dense(tensor: Tensor) -> Tensor:
 
 
 def digest(tensor: Tensor) -> str:
-    """16 hexadecimal digits that stand for the tensor's dtype, shape and bits."""
+    """Digest of the tensor's dtype, shape and bits: 16 hexadecimal digits."""
     tensor = tensor.detach().cpu().resolve_conj().contiguous()
     found = hashlib.blake2b(f"{tensor.dtype} {tuple(tensor.shape)}".encode(), digest_size=8)
     found.update(tensor.flatten().view(torch.uint8).numpy().data)
@@ -327,17 +309,14 @@ def random_digests() -> dict[str, str]:
         "numpy": f"{kind} {position}".encode() + numpy.asarray(keys).tobytes(),
         "torch": torch.get_rng_state().numpy().tobytes(),
     }
-    is_cuda_used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # looking must not start CUDA
+    is_cuda_used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # tracing must not start CUDA
     for device in range(torch.cuda.device_count() if is_cuda_used else 0):
         states[f"cuda:{device}"] = torch.cuda.get_rng_state(device).numpy().tobytes()
     return {name: hashlib.blake2b(state, digest_size=8).hexdigest() for name, state in states.items()}
 
 
 def optimizer_tensors(optimizers: Sequence[Optimizer], network: nn.Module) -> dict[str, Tensor]:
-    """The optimizers' state by parameter name and entry, such as `head.weight.exp_avg`; numbers become tensors.
-
-    What belongs to no parameter of the network is left out.
-    """
+    """The state of the network's parameters, by name and entry, such as `head.weight.exp_avg`; numbers as tensors."""
     names: dict[Tensor, str] = {parameter: name for name, parameter in network.named_parameters()}
     return {
         f"{names[parameter]}.{entry}": torch.as_tensor(value)
@@ -349,11 +328,11 @@ def optimizer_tensors(optimizers: Sequence[Optimizer], network: nn.Module) -> di
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold: floats and floating scalars in hexadecimal, other tensors and arrays as lists."""
+    """The value for JSON: floats as hexadecimal strings, tensors and arrays as numbers or lists."""
     if isinstance(value, float):
         return value.hex()
     if isinstance(value, Tensor) and not value.is_floating_point():
-        return value.tolist()  # ids are many: no look at each of them
+        return value.tolist()  # ids are many, so no recursion into them
     if isinstance(value, Tensor | numpy.ndarray | numpy.generic):
         return _plain(value.tolist())
     if isinstance(value, dict):
