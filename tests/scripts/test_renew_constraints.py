@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
@@ -35,6 +36,12 @@ def differences(installed: Iterable[Distribution], pinned: Mapping[str, str]) ->
         for name in sorted((versions.keys() | wanted.keys()) - UNPINNED)
         if versions.get(name) != wanted.get(name, exact.get(name))
     ]
+
+
+@pytest.fixture(autouse=True)
+def _without_vendored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """setuptools, once imported, puts its own copies of packages on the module path."""
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if not folder.endswith("_vendor")])
 
 
 def test_what_is_installed_is_what_is_pinned() -> None:
