@@ -11,7 +11,7 @@ from jsonargparse.typing import PositiveInt
 
 import make_schema
 from project.config import description
-from project.config.description import decoded, described, encoded, is_current
+from project.config.description import as_described, decoded, encoded, is_current
 from project.config.values import Takes, UndescribedError, class_arguments
 
 
@@ -51,7 +51,7 @@ def test_a_type_keeps_its_words_and_what_it_accepts(typehint: Any, words: str, n
 
 @pytest.mark.parametrize("path", ["torch.optim.SGD", "torch.optim.lr_scheduler.OneCycleLR", "project.network.TextCNN"])
 def test_a_class_is_described_under_the_keys_that_take_it(path: str) -> None:
-    source = described("lit", "fit")
+    source = as_described("lit", "fit")
     base = {"project": "network", "torch": "lr_scheduler" if "lr_" in path else "optimizer"}[path.partition(".")[0]]
     found = source.arguments(path, source.keys[f"model.{base}"])
     assert found is not None
@@ -67,5 +67,5 @@ def test_a_class_is_described_under_the_keys_that_take_it(path: str) -> None:
 
 
 def test_output_is_a_key_of_predict_alone() -> None:
-    assert "output" in described("hand", "predict").keys
-    assert "output" not in described("hand", "test").keys
+    assert "output" in as_described("hand", "predict").keys
+    assert "output" not in as_described("hand", "test").keys

@@ -13,7 +13,7 @@ from jsonargparse import ArgumentParser, Namespace
 import project.lit.cli
 from project.__main__ import main
 from project.config.command_line import check_arguments, options, refuse_faults
-from project.config.description import described
+from project.config.description import as_described
 from project.config.values import UndescribedError
 from project.errors import UserError
 from tiny_corpus import Corpus
@@ -68,7 +68,7 @@ def faults(check: Check, arguments: list[str]) -> list[str]:
 def by_description(arguments: list[str], twin: str = "lit") -> str | None:
     """The faults that are found without importing a class; None where that cannot be told."""
     try:
-        refuse_faults(described(twin, "fit"), arguments)
+        refuse_faults(as_described(twin, "fit"), arguments)
     except UndescribedError:
         return None
     except UserError as error:

@@ -7,7 +7,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.console import Console
 from torch import Tensor, nn
 
 from project.data.batch import Batch
@@ -18,6 +17,7 @@ from project.ranks.sharding import class_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from rich.console import Console
     from rich.table import Table
 
 LONGEST_NAME = 30
@@ -106,6 +106,8 @@ def say(line: str) -> None:
 
 def terminal() -> Console:
     """Standard output, without colours in numbers and without wrapped lines."""
+    from rich.console import Console
+
     return Console(highlight=False, soft_wrap=True)
 
 

@@ -24,7 +24,8 @@ from project.commands.runs import (
     newest_checkpoint,
     summary,
 )
-from project.config.command_line import SHOWN, options
+from project.config.command_line import is_shown, options
+from project.config.renamed import renamed
 from project.errors import UserError
 from project.ranks.launch import found_by_main
 
@@ -40,7 +41,7 @@ def with_saved_config(arguments: Sequence[str]) -> tuple[Sequence[str], Path | N
     Returns the completed arguments, and the checkpoint where it was looked up here.
     """
     values = {option.key: option.value for option in options(arguments)}
-    if "config" in values or any(argument.partition("=")[0] in SHOWN for argument in arguments):
+    if "config" in values or is_shown(arguments):
         return arguments, None
     given = values.get("ckpt_path")
     path = Path(given) if given else newest_best(Path(values.get("trainer.default_root_dir") or ROOT))
@@ -179,7 +180,7 @@ def changed_settings(saved: Saved, now: str) -> list[str]:
         now: the configuration of this call, as YAML. The Lightning twin's has more keys of the trainer.
     """
     assert saved.folder is not None
-    texts = (saved.folder / "config.yaml").read_text(encoding="utf-8"), now
+    texts = renamed((saved.folder / "config.yaml").read_text(encoding="utf-8")), now
     before, after = (dict(_flat(yaml.safe_load(text))) for text in texts)
     lines = [
         f"{key}: {_said(before.get(key))} in the saved run, {_said(after.get(key))} from here on; "
@@ -217,7 +218,7 @@ def with_config_to_continue(arguments: Sequence[str]) -> Sequence[str]:
     """
     values = {option.key: option.value for option in options(arguments)}
     wanted = values.get("ckpt_path")
-    if not wanted or "config" in values or any(argument.partition("=")[0] in SHOWN for argument in arguments):
+    if not wanted or "config" in values or is_shown(arguments):
         return arguments
     root = Path(values.get("trainer.default_root_dir") or ROOT)
     path = Path(found_by_main(lambda: str(_path_of(root, wanted))))

@@ -17,7 +17,7 @@ from project.config.keys import ConfigCheck
 from project.config.nodes import line_of, read_file, read_text
 from project.config.renamed import renamed
 from project.config.trust import trusted
-from project.config.values import Source
+from project.config.values import Source, UndescribedError
 from project.errors import UserError
 
 HELPS = ("--help", "-h", "--help-all")
@@ -36,15 +36,23 @@ class Option(NamedTuple):
     value: str | None
 
 
-def check_arguments(parser: ArgumentParser, arguments: Sequence[str]) -> Namespace:
+def check_arguments(parser: ArgumentParser, arguments: Sequence[str], described: Source | None = None) -> Namespace:
     """Parse, or report all faults at once.
+
+    Args:
+        parser: of the command.
+        arguments: its command line.
+        described: what the description knows of the parser, where it is current; it is faster to ask.
 
     Raises:
         UserError: one line per fault, `file:line: key: what is wrong, what would be right`.
     """
     integers_first(parser)
     if not asks_for_help(arguments):
-        refuse_faults(Source.of(parser), arguments)
+        try:
+            refuse_faults(described or Source.of(parser), arguments)
+        except UndescribedError:
+            refuse_faults(Source.of(parser), arguments)
     set_loader("yaml", lambda text: LOAD(renamed(text)), (yaml.YAMLError,))
     try:
         return parser.parse_args([renamed(word) for word in arguments])
@@ -69,6 +77,11 @@ def integers_first(parser: ArgumentParser) -> None:
 def asks_for_help(arguments: Sequence[str]) -> bool:
     """Whether the help of the command, or of a class, is wanted instead of a run."""
     return any(word in HELPS or re.match(r"--[^=]*\.help(=|$)", word) for word in arguments)
+
+
+def is_shown(arguments: Sequence[str]) -> bool:
+    """Whether help or the configuration is to be printed instead of a run."""
+    return asks_for_help(arguments) or any(word.partition("=")[0] in SHOWN for word in arguments)
 
 
 def refuse_faults(source: Source, arguments: Sequence[str], *, is_whole: bool = True) -> None:

@@ -26,6 +26,7 @@ LIGHT = ("builtins", "collections", "datetime", "jsonargparse", "pathlib", "typi
 """Packages whose types are taken as they are; those of others are stood for by an empty class of the same name."""
 
 
+@functools.cache
 def made_from() -> dict[str, str]:
     """What the description depends on, as it is installed now."""
     folder = FILE.parents[1]
@@ -47,11 +48,16 @@ def is_current() -> bool:
     return bool(content()["made_from"] == made_from())
 
 
-def described(twin: str, command: str) -> Source:
-    """The keys of a twin's command, `lit` or `hand`.
+def described(twin: str, command: str) -> Source | None:
+    """The keys of a twin's command, `lit` or `hand`; None where the description is not current.
 
     Asking it for the arguments of a class that is not described raises UndescribedError.
     """
+    return as_described(twin, command) if is_current() else None
+
+
+def as_described(twin: str, command: str) -> Source:
+    """The keys of a twin's command, as they were when the description was made."""
     entries = content()[twin]["keys"]
     keys = {key: _takes(entry) for key, entry in entries.items() if key != "output" or command == "predict"}
     links = dict(content()[twin]["links"])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from project.config.command_line import HELPS, asks_for_help, options, refuse_faults
-from project.config.description import described, is_current
+from project.config.description import as_described, described
 from project.config.help import long_help, short_help
 from project.config.trust import take_allowed
 from project.config.values import UndescribedError
@@ -44,10 +44,11 @@ def look(called: str, twin: str, words: Sequence[str]) -> str | None:
     """
     command, arguments = command_of(take_allowed(words))
     name = command if called == command else f"{called} {command}"
-    source = described(twin, command)
     if asked := [word for word in arguments if word in HELPS]:
-        return long_help(name, source) if "--help-all" in asked else short_help(name, command, source)
-    if is_rank() or asks_for_help(arguments) or not is_current():
+        whole = "--help-all" in asked
+        return long_help(name, as_described(twin, command)) if whole else short_help(name, command)
+    source = described(twin, command)
+    if is_rank() or asks_for_help(arguments) or source is None:
         return None
     keys = {option.key for option in options(arguments)}
     is_whole = "config" in keys or (command == "fit" and "ckpt_path" not in keys)

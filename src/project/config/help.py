@@ -6,6 +6,7 @@ import json
 import re
 import textwrap
 
+from project.config.description import as_described
 from project.config.trust import HELP
 from project.config.values import Source, Takes
 
@@ -62,14 +63,14 @@ CHECKPOINTS = {
 }
 
 
-def short_help(name: str, command: str, source: Source) -> str:
-    """The keys that people use, examples, and where checkpoints are looked for.
+def short_help(name: str, command: str) -> str:
+    """The keys that people use, which both twins have, examples, and where checkpoints are looked for.
 
     Args:
         name: the command as it is typed, such as `hand predict`.
         command: fit, validate, test or predict.
-        source: its keys.
     """
+    source = as_described("hand", command)
     call = f"python -m project {name}"
     wanted = "--config FILE" if command == "fit" else "[--config FILE]"
     lines = [f"usage: {call} {wanted} [--KEY VALUE …]", "", DOES[command], ""]

@@ -9,8 +9,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from project.between.best_and_last import BestAndLast
 from project.commands.report import (
     Mistake,
@@ -57,7 +55,8 @@ class Log:
         self.training = training
         self.data = data
         self.resumed_from = resumed_from
-        self.console = terminal() if training.world.is_main else Console(quiet=True)
+        self.console = terminal()
+        self.console.quiet = not training.world.is_main
         self._open = ExitStack()
         self._writer: SummaryWriter | None = None
 
@@ -84,6 +83,7 @@ class Log:
         if is_off or not sys.stderr.isatty():
             yield from batches
             return
+        from rich.console import Console
         from rich.progress import Progress
 
         with Progress(console=Console(stderr=True), transient=True) as progress:

@@ -13,7 +13,8 @@ from jsonargparse import ArgumentParser, set_parsing_settings
 from project.checkpoint.config import Checkpoint, EarlyStopping
 from project.commands.arguments import add_shared_arguments, hyperparameters, seed_of
 from project.commands.runs import ROOT
-from project.config.command_line import check_arguments
+from project.config.command_line import check_arguments, is_shown
+from project.config.description import described
 from project.config.trust import HELP
 from project.data.config import DataConfig
 from project.errors import UserError
@@ -49,9 +50,14 @@ class Settings:
         return Path(self.trainer.default_root_dir or ROOT)
 
 
-def parser_of(command: str) -> ArgumentParser:
-    """The parser of `hand fit`, `hand validate`, `hand test` or `hand predict`."""
-    set_parsing_settings(docstring_parse_attribute_docstrings=True)
+def parser_of(command: str, *, explains: bool = True) -> ArgumentParser:
+    """The parser of `hand fit`, `hand validate`, `hand test` or `hand predict`.
+
+    Args:
+        command: fit, validate, test or predict.
+        explains: whether it knows what the keys mean, which takes longer.
+    """
+    set_parsing_settings(docstring_parse_attribute_docstrings=explains)
     parser = ArgumentParser(
         prog=f"python -m project hand {command}",
         description="By a loop written by hand: hand [fit] trains; hand validate, hand test and hand predict evaluate.",
@@ -76,8 +82,8 @@ def read_settings(command: str, arguments: Sequence[str]) -> Settings:
     Raises:
         UserError: every fault, one a line, with its place.
     """
-    parser = parser_of(command)
-    config = check_arguments(parser, arguments)
+    parser = parser_of(command, explains=is_shown(arguments))
+    config = check_arguments(parser, arguments, described("hand", command))
     ckpt_path = config.pop("ckpt_path")  # belongs to this call, not to the run
     yaml = parser.dump(config, skip_none=False)
     chosen = hyperparameters(config)

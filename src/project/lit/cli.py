@@ -38,7 +38,8 @@ from project.commands.saved import (
     with_config_to_continue,
     with_saved_config,
 )
-from project.config.command_line import check_arguments
+from project.config.command_line import check_arguments, is_shown
+from project.config.description import described
 from project.config.trust import HELP, take_allowed
 from project.data.order import interleaved
 from project.errors import UserError
@@ -89,7 +90,7 @@ class Cli(LightningCLI):
         """The run's folder, where one is written."""
         self.files_before: set[Path] = set()
         """What lay in the folder of a run that is continued."""
-        set_parsing_settings(docstring_parse_attribute_docstrings=True)
+        set_parsing_settings(docstring_parse_attribute_docstrings=is_shown(arguments))
         super().__init__(
             LitClassifier,
             JsonlDataModule,
@@ -113,7 +114,7 @@ class Cli(LightningCLI):
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Report every fault of YAML files and flags at once; jsonargparse alone stops at the first."""
-        self.config = check_arguments(parser, args)
+        self.config = check_arguments(parser, args, described("lit", self.command))
         self.ckpt_path: str | None = self.config.pop("ckpt_path")  # belongs to this call, not to the run
 
     @property
