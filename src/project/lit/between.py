@@ -134,7 +134,14 @@ class BetweenSteps(CheckpointCallback):
         assert self.checkpoints is not None
         self.checkpoints.writer.write(path, content)
 
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
+        """Wait for a save in the background; Lightning calls no teardown after an exception."""
+        self._close()
+
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Wait for a save in the background, after an error too."""
+        """Wait for a save in the background."""
+        self._close()
+
+    def _close(self) -> None:
         if self.checkpoints is not None:
             self.checkpoints.writer.close()
