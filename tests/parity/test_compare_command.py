@@ -227,12 +227,12 @@ def test_run_folders_without_traces_are_compared_in_what_they_saved(compare: Com
     a, b = saved(tmp_path / "a", 1.0), saved(tmp_path / "b", 1.0)
     code, out, _ = compare(a, b)
     assert code == 0
-    assert "note: no trace.jsonl in A and B: where runs part cannot be said; see --trace.level\n" in out
+    assert "note: no trace.jsonl in A and B, so the first difference is unknown; see --trace.level\n" in out
     assert out.endswith("equal, every bit: 1 values, 0 records of the traces\n")
     saved(b, 2.0)
     code, out, _ = compare(a, b)
     assert code == 1
-    assert out.endswith("different: state dict; no traces say where they part\n")
+    assert out.endswith("different: state dict; there are no traces to find the first difference\n")
 
 
 def test_a_trace_in_one_of_two_run_folders_is_said_to_be_of_no_use(compare: Compare, tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_trace_in_one_of_two_run_folders_is_said_to_be_of_no_use(compare: Comp
     write_trace(a / "trace.jsonl", records())
     code, out, _ = compare(a, b)
     assert code == 1
-    assert "note: no trace.jsonl in B: where" in out
+    assert "note: no trace.jsonl in B, so the first difference is unknown" in out
     assert row(out, "val/loss") == ["0.700000", ""]
 
 
@@ -251,7 +251,7 @@ def test_what_equal_traces_do_not_explain(compare: Compare, tmp_path: Path) -> N
     torch.save(torch.ones(1, 3), a / PREDICTIONS)
     code, out, _ = compare(a, b)
     assert code == 1
-    assert out.endswith("different: state dict; the traces do not say where they part\n")
+    assert out.endswith("different: state dict; the traces are equal\n")
     assert f"note: only in A, not compared: {PREDICTIONS}\n" in out
 
 
@@ -554,7 +554,7 @@ def test_the_element_that_differs_is_named(
     file = tmp_path / "out.json"
     code, out, err = compare(*options(corpus), "--json", file)
     assert code == 1
-    assert "training: hand again, saving the tensors where they part\n" in err
+    assert "training: hand again, saving the tensors of the first difference\n" in err
     assert [arguments[-1] for arguments in here] == ["--trace.level=full"] * 2 + ["--trace.tensors_at=1"] * 2
     divergence = strict(file.read_text())["first_divergence"]
     assert (divergence["stage"], divergence["epoch"], divergence["step"]) == ("optimizer", 0, 0)

@@ -36,7 +36,7 @@ from project.learn.plan import Plan
 from project.learn.recipe import Recipe, check_compiler, describe_network
 from project.lit.log_steps import LogSteps
 from project.lit.metrics import LossCounts
-from project.lit.trainer import plan_of, scale_of, scaler_of, world_of
+from project.lit.trainer import plan_of, scale_of, scaler_of
 from project.private import is_attached
 from project.ranks.world import World
 
@@ -234,7 +234,7 @@ class LitClassifier(L.LightningModule):
     @property
     def world(self) -> World:
         """This process among the ranks of the run."""
-        return world_of(self.trainer)
+        return World(self.trainer.global_rank, self.trainer.world_size, self.trainer.local_rank)
 
     @property
     def is_logged(self) -> bool:

@@ -8,15 +8,9 @@ import lightning as L
 import torch
 
 from project.learn.plan import Plan
-from project.ranks.world import World
 
 if TYPE_CHECKING:
     from project.data.splits import Data
-
-
-def world_of(trainer: L.Trainer) -> World:
-    """This process among the ranks of the run."""
-    return World(trainer.global_rank, trainer.world_size, trainer.local_rank)
 
 
 def plan_of(trainer: L.Trainer, data: Data) -> Plan:

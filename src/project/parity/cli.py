@@ -90,10 +90,10 @@ def compare_paths(
         report.notes += _notes(dict(zip(names, (left, right), strict=True)), alike)
     else:
         without = " and ".join(compress(names, untraced))
-        report.notes.append(f"no {TRACE} in {without}: where runs part cannot be said; see --trace.level")
+        report.notes.append(f"no {TRACE} in {without}, so the first difference is unknown; see --trace.level")
     if are_folders:
         unfinished = [name for name, path in zip(names, (a, b), strict=True) if not (path / FINISHED).is_file()]
-        report.notes += [f"{name} did not end by itself: no {FINISHED} in it" for name in unfinished]
+        report.notes += [f"{name} is not finished: no {FINISHED} in it" for name in unfinished]
         report.rows += rows_of_runs(a, b, tolerance)
         for file in (LAST, PREDICTIONS):
             having = [name for name, path in zip(names, (a, b), strict=True) if (path / file).is_file()]
@@ -145,7 +145,7 @@ def compare_twins(arguments: Sequence[str], folder: Path, tolerance: Tolerance) 
 def _train_both(arguments: Sequence[str], folder: Path, own: Sequence[str]) -> dict[Twin, Path]:
     runs = {}
     for position, (twin, name) in enumerate(NAMES.items()):
-        again = " again, saving the tensors where they part" if own else ""
+        again = " again, saving the tensors of the first difference" if own else ""
         print(f"training: {name}{again}", file=sys.stderr)
         runs[twin] = train(twin, folder, [*arguments, "--trace.level=full", *own[position : position + 1]])
     return runs

@@ -65,7 +65,7 @@ def train_here(twin: Twin, folder: Path, arguments: Sequence[str]) -> Path:
     own = [f"--trainer.default_root_dir={folder}", f"--name={twin}", "--trainer.enable_progress_bar=false"]
     code = module.main(["fit", *arguments, *own])
     if code:
-        raise UserError(f"training ended with code {code}; its own words stand in its log")
+        raise UserError(f"training ended with code {code}; see its log")
     found = newest_run(folder, twin)
     if is_rank():
         torch.distributed.barrier()  # the main rank may still be writing the last checkpoint
