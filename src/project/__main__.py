@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from project.errors import UserError, nearest
+from project.ranks.environment import is_rank
 from project.ranks.signals import Listener, Stopped, say_stopped, tell_launcher
 
 # command: (module with its `main`, words that main is given before the user's, what --help says)
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def first_look(command: str, module_name: str, words: Sequence[str]) -> str | None:
     """The help that is asked for, if it is; every fault that is seen without importing torch is raised here."""
-    if module_name not in TWINS:
+    if module_name not in TWINS or is_rank():  # the process that starts the ranks has looked
         return None
     from project.config.first_look import look
 

@@ -11,7 +11,6 @@ from project.config.help import long_help, short_help
 from project.config.trust import take_allowed
 from project.config.values import UndescribedError
 from project.errors import UserError, nearest
-from project.ranks.environment import is_rank
 
 COMMANDS = ("fit", "validate", "test", "predict")
 
@@ -48,7 +47,7 @@ def look(called: str, twin: str, words: Sequence[str]) -> str | None:
         whole = "--help-all" in asked
         return long_help(name, as_described(twin, command)) if whole else short_help(name, command)
     source = described(twin, command)
-    if is_rank() or asks_for_help(arguments) or source is None:
+    if asks_for_help(arguments) or source is None:
         return None
     keys = {option.key for option in options(arguments)}
     is_whole = "config" in keys or (command == "fit" and "ckpt_path" not in keys)
