@@ -1,7 +1,7 @@
-"""The networks a run can choose by `model.network.class_path`, and the blocks they are made of.
+"""The networks that `model.network.class_path` can name, and their building blocks.
 
 Every network is built as `Network(num_tokens, num_classes, **init_args)` and called as
-`network(tokens (B, T) int64, lengths (B,) int64) -> logits (B, C)`. Padding never changes a row's logits
+`network(tokens (B, T) int64, lengths (B,) int64) -> logits (B, C)`. A row's logits do not depend on its padding
 (`blocks.whole_tiles` says how exactly).
 """
 

@@ -1,6 +1,6 @@
-"""What the networks share: the residual block, the classifier head, the embedding table and the treatment of padding.
+"""Building blocks of the networks: residual block, classifier head, embedding table, padding.
 
-Shape legend: B batch, T tokens, D `dim`, H hidden width, C classes. Padding id 0, unknown id 1.
+Shapes: B batch, T tokens, D `dim`, C classes. Padding has id 0, an unknown token id 1.
 """
 
 import torch
@@ -11,18 +11,18 @@ from project.private import is_recomputing
 
 PADDING_ID = 0
 UNKNOWN_ID = 1
-TILE = 16  # rows that a matrix product, or lanes that a reduction, takes at once
+TILE = 16  # a multiple of the rows or lanes that a matrix product or reduction takes at once
 
 
 class Residual(nn.Module):
     """x + scale * gelu(linear(layer_norm(x))), for x of shape (..., dim).
 
-    `scale` is one learned number, starting at 1. It has shape (1,) and not () because `fully_shard` refuses
-    parameters without a dimension. The activation is GELU: smooth, so that a block whose inputs are all negative
-    still learns. At dim 64 that is 64 * 64 + 64 (linear) + 2 * 64 (norm) + 1 (scale) = 4,289 parameters.
+    `scale` is one learned number that starts at 1. Its shape is (1,), since `fully_shard` refuses parameters without a
+    dimension. GELU has a gradient for negative inputs too. A block of dim 64 has 64 * 64 + 64 (linear) + 2 * 64 (norm)
+    + 1 (scale) = 4,289 parameters.
 
-    `calls` (int64 buffer, saved, not trained) counts forwards in training mode. A forward that activation
-    checkpointing repeats during backward is not counted: it is the same forward.
+    The buffer `calls` (() int64, saved) counts forward passes in training mode. A pass that activation checkpointing
+    repeats in backward counts once.
     """
 
     calls: Tensor
@@ -35,19 +35,11 @@ class Residual(nn.Module):
         self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.training and not _is_repeated():
+        # A compiled graph recomputes below Python, where the buffer's update is not repeated.
+        if self.training and (torch.compiler.is_compiling() or not is_recomputing()):
             self.calls.add_(1)
         branch: Tensor = self.scale * F.gelu(self.linear(self.norm(x)))
         return x + branch
-
-
-def _is_repeated() -> bool:
-    """Whether this forward runs inside a backward, as activation checkpointing makes it do.
-
-    Autograd numbers each running backward and says -1 outside one; `torch.utils.checkpoint` itself asks this way.
-    A compiled graph recomputes below Python and never repeats a buffer's update, so there the answer is no.
-    """
-    return not torch.compiler.is_compiling() and is_recomputing()
 
 
 class Head(nn.Module):
@@ -65,14 +57,14 @@ class Head(nn.Module):
 
 
 class TokenDropout(nn.Module):
-    """In training, replace each token by the unknown id with probability `p`; in evaluation, nothing.
+    """In training, replace each token by the unknown id with probability `p`; in evaluation, pass tokens through.
 
-    It teaches a network not to lean on one word, and what to make of a word it never saw.
+    The network learns to do without any single word, and learns an embedding for unknown words.
     """
 
     def __init__(self, p: float) -> None:
         super().__init__()
-        check_fraction("token_dropout", p)
+        check_fraction(token_dropout=p)
         self.p = p
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -83,10 +75,9 @@ class TokenDropout(nn.Module):
 
 
 def blank_padding(tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Tokens (B, T) with the padding id wherever position >= length, and the mask (B, T), true on real tokens.
+    """Tokens (B, T) with the padding id wherever position >= length, and the mask (B, T) bool, true on real tokens.
 
-    T is rounded up to whole tiles (see `whole_tiles`), and to one tile where all texts are empty (T = 0), so that no
-    reduction runs over nothing.
+    T is rounded up to whole tiles (see `whole_tiles`), and is at least one tile, so that no reduction is empty.
     """
     num_columns = max(tokens.shape[1], 1)
     num_columns += -num_columns % TILE
@@ -96,31 +87,33 @@ def blank_padding(tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def whole_tiles(rows: Tensor) -> Tensor:
-    """Rows (B, D) with zero rows added up to a multiple of `TILE`; the caller drops the answers to those.
+    """Rows (B, D) padded with zero rows to a multiple of `TILE`; the caller drops the outputs of those rows.
 
-    A matrix product takes rows in tiles, and a last tile that is not full goes through other code, which may round
-    otherwise. Measured in float32 on x86: a row's product changed in its last bit whenever a thread was left with 1 to
-    3 rows, and attention did so where the number of keys was not a multiple of the softmax's 16 lanes. With whole
-    tiles a text has the same logits alone, in any batch, and with any padding, to the bit on 1, 2 and 8 threads. One
-    exception is left: a Transformer from 128 columns on differs by up to 1e-7 in float32 and 1e-3 in bfloat16.
+    A matrix product takes rows in tiles. Other code handles an incomplete last tile, and may round differently.
+    Measured in float32 on x86: the last bit of a row's product changed when a thread was left with 1 to 3 rows, and
+    that of attention when the number of keys was not a multiple of the softmax's 16 lanes. With whole tiles a text has
+    the same logits alone, in any batch, and with any padding, to the bit on 1, 2 and 8 threads. One exception: a
+    Transformer from 128 columns on differs by up to 1e-7 in float32 and 1e-3 in bfloat16.
     """
     return F.pad(rows, (0, 0, 0, -rows.shape[0] % TILE))
 
 
 def draw_embedding(weight: Tensor, std: float) -> None:
-    """Fill an embedding table (V, D) in place with N(0, std²) and its padding row with zero."""
+    """Fill an embedding table (V, D) in place with samples of N(0, std²), and its padding row with zeros."""
     with torch.no_grad():
         weight.normal_(0.0, std)
         weight[PADDING_ID].zero_()
 
 
-def check_fraction(name: str, value: float) -> None:
-    """Raise ValueError unless 0 <= value < 1."""
-    if not 0.0 <= value < 1.0:
-        raise ValueError(f"{name}: expected a fraction in [0, 1), got {value}")
+def check_fraction(**arguments: float) -> None:
+    """Raise ValueError unless each argument is in [0, 1)."""
+    for name, value in arguments.items():
+        if not 0.0 <= value < 1.0:
+            raise ValueError(f"{name}: expected a fraction in [0, 1), got {value}")
 
 
-def check_positive(name: str, value: int) -> None:
-    """Raise ValueError unless value >= 1."""
-    if value < 1:
-        raise ValueError(f"{name}: expected at least 1, got {value}")
+def check_positive(**arguments: int) -> None:
+    """Raise ValueError unless each argument is at least 1."""
+    for name, value in arguments.items():
+        if value < 1:
+            raise ValueError(f"{name}: expected at least 1, got {value}")

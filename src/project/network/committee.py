@@ -1,4 +1,4 @@
-"""Several TextCNNs and a bag of n-grams that answer together: networks that err differently."""
+"""An ensemble of several TextCNNs and a bag of n-grams, whose mistakes differ."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _HASH_MULTIPLIER = 2_654_435_761
 
 
 class Committee(nn.Module):
-    """Answers with the mean log-probabilities of its members: TextCNNs, and a bag of tokens and pairs.
+    """The weighted mean of its members' log-probabilities; the members are TextCNNs and a `Bag` of tokens and pairs.
 
-    In training the rows of a micro-batch are dealt out at random, an equal share to each member, so that each learns to
-    answer alone; a run therefore takes as many times the epochs of one network as there are members. In use every
+    In training each row of a micro-batch goes to one member, drawn at random, in equal shares. So a member learns to
+    answer alone, and a run needs as many times the epochs of one network as there are members. In evaluation every
     member reads every text.
 
     Args:
-        num_tokens: size of the vocabulary.
+        num_tokens: size of the vocabulary, padding (0) and unknown (1) included.
         num_classes: number of logits.
-        num_textcnns: members that are `TextCNN`s; one more is a `Bag`.
-        bag_weight: the bag's share of the mean, the others' being equal.
+        num_textcnns: number of `TextCNN`s beside the bag.
+        bag_weight: weight of the bag in the mean; the TextCNNs share the rest equally.
         bag_dim: width of the bag's embeddings.
-        bag_buckets: rows of its table of pairs.
-        bag_scale: what its mean embedding is multiplied by: a faster rate, in Adam.
-        textcnn: each `TextCNN`'s arguments.
+        bag_buckets: rows of the bag's table of pairs.
+        bag_scale: factor on the bag's mean embedding; under Adam it acts as a higher learning rate.
+        textcnn: arguments of every `TextCNN`.
 
     Raises:
         ValueError: a size below 1, or a fraction outside [0, 1).
@@ -50,9 +50,8 @@ class Committee(nn.Module):
         **textcnn: Any,
     ) -> None:
         super().__init__()
-        for name, value in (("num_textcnns", num_textcnns), ("bag_dim", bag_dim), ("bag_buckets", bag_buckets)):
-            check_positive(name, value)
-        check_fraction("bag_weight", bag_weight)
+        check_positive(num_textcnns=num_textcnns, bag_dim=bag_dim, bag_buckets=bag_buckets)
+        check_fraction(bag_weight=bag_weight)
         bag = Bag(num_tokens, num_classes, dim=bag_dim, buckets=bag_buckets, scale=bag_scale)
         self.members = nn.ModuleList([bag, *(TextCNN(num_tokens, num_classes, **textcnn) for _ in range(num_textcnns))])
         weights = [bag_weight] + num_textcnns * [(1 - bag_weight) / num_textcnns]
@@ -70,9 +69,9 @@ class Committee(nn.Module):
 
 
 class Bag(nn.Module):
-    """A linear classifier of the mean embedding of tokens and pairs, as fastText's (Joulin et al. 2016).
+    """A linear classifier of the mean embedding of tokens and pairs, like fastText (Joulin et al. 2016).
 
-    Its tables start at zero: what training never saw adds nothing.
+    Its tables start at zero, so tokens and pairs that training never saw add nothing.
     """
 
     def __init__(self, num_tokens: int, num_classes: int, *, dim: int, buckets: int, scale: float) -> None:

@@ -1,7 +1,7 @@
 """A bag of embeddings: the mean over a text's tokens and n-grams, then a residual block and the head.
 
-The idea of fastText (Joulin et al. 2016, "Bag of Tricks for Efficient Text Classification"): word order enters through
-hashed n-grams, and a text costs no more than its table look-ups.
+After fastText (Joulin et al. 2016, "Bag of Tricks for Efficient Text Classification"): hashed n-grams carry the word
+order, and a text costs little more than its table look-ups.
 """
 
 import torch
@@ -20,8 +20,8 @@ from project.network.blocks import (
     whole_tiles,
 )
 
-# Odd and far larger than any vocabulary, so that neighbouring ids land in buckets far apart. (buckets * multiplier)
-# stays below 2**63, so int64 never overflows.
+# Odd and far larger than any vocabulary, so that neighbouring ids land far apart. buckets * multiplier stays below
+# 2**63, so int64 never overflows.
 _HASH_MULTIPLIER = 2_654_435_761
 
 
@@ -55,9 +55,8 @@ class Pooling(nn.Module):
         token_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        for name, value in (("dim", dim), ("num_ngrams", num_ngrams), ("ngram_buckets", ngram_buckets)):
-            check_positive(name, value)
-        check_fraction("dropout", dropout)
+        check_positive(dim=dim, num_ngrams=num_ngrams, ngram_buckets=ngram_buckets)
+        check_fraction(dropout=dropout)
         self.num_ngrams = num_ngrams
         self.ngram_buckets = ngram_buckets
         self.token_dropout = TokenDropout(token_dropout)
@@ -75,13 +74,12 @@ class Pooling(nn.Module):
         """Logits (B, C) of tokens (B, T) int64, of which the first `lengths` (B,) of each row are real."""
         tokens, mask = blank_padding(tokens, lengths)
         tokens = self.token_dropout(tokens)
-        # EmbeddingBag adds a row's embeddings one after another and skips padding: more padding cannot change the sum.
+        # EmbeddingBag adds a row's embeddings in order and skips padding, so more padding does not change the sum.
         total = self.token_embedding(tokens)  # (B, D)
         count = mask.sum(1)  # (B,)
         if self.ngram_embedding is not None:
-            ngrams = torch.cat(
-                [self.hash_ngrams(tokens, n) for n in range(2, self.num_ngrams + 1)], dim=1
-            )  # (B, (num_ngrams - 1) * T)
+            hashed = [self.hash_ngrams(tokens, n) for n in range(2, self.num_ngrams + 1)]
+            ngrams = torch.cat(hashed, dim=1)  # (B, (num_ngrams - 1) * T)
             total = total + self.ngram_embedding(ngrams)
             count = count + (ngrams != PADDING_ID).sum(1)
         mean = total / count.clamp(min=1).unsqueeze(1).to(total.dtype)  # an empty text is all zeros
@@ -89,12 +87,12 @@ class Pooling(nn.Module):
         return logits
 
     def hash_ngrams(self, tokens: Tensor, n: int) -> Tensor:
-        """Row (B, T) int64 in the n-gram table of the n tokens from each position on, 0 where padding is among them."""
+        """Row in the n-gram table of the n tokens that start at each position, (B, T) int64; 0 if one is padding."""
         num_positions = tokens.shape[1]
         tokens = F.pad(tokens, (0, n - 1), value=PADDING_ID)  # (B, T + n - 1)
         hashed = torch.full_like(tokens[:, :num_positions], n)
         for offset in range(n):
             token = tokens[:, offset : offset + num_positions]
             hashed = (hashed * _HASH_MULTIPLIER + token) % self.ngram_buckets
-        # Padding stands only at the end of a row, so the last token tells whether the n-gram is whole.
+        # Padding is at the end of a row only, so an n-gram has padding if its last token is padding.
         return (1 + hashed).masked_fill(tokens[:, n - 1 :] == PADDING_ID, PADDING_ID)

@@ -52,13 +52,12 @@ class TextCNN(nn.Module):
         token_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        for name, value in (("dim", dim), ("num_filters", num_filters), ("hidden", hidden)):
-            check_positive(name, value)
+        check_positive(dim=dim, num_filters=num_filters, hidden=hidden)
         if not widths:
             raise ValueError("widths: expected at least one kernel width, got none")
         for width in widths:
-            check_positive("widths", width)
-        check_fraction("dropout", dropout)
+            check_positive(widths=width)
+        check_fraction(dropout=dropout)
         self.widths = tuple(widths)
         self.token_dropout = TokenDropout(token_dropout)
         self.embedding = nn.Embedding(num_tokens, dim, padding_idx=PADDING_ID)
@@ -80,14 +79,14 @@ class TextCNN(nn.Module):
         return logits
 
     def pool(self, embedded: Tensor, mask: Tensor, width: int, filters: nn.Module) -> Tensor:
-        """Largest answer (B, F) of each filter over the windows centred on real tokens; 0 for an empty text.
+        """Maximum (B, F) of each filter over the windows centred on real tokens; 0 for an empty text.
 
-        A window that reaches past either end of the text sees zeros there, whether or not the batch has padding
-        columns, so a text shorter than the kernel needs no special case.
+        Beyond either end of the text a window sees zeros, with or without padding columns. So a text shorter than the
+        kernel needs no special case.
         """
         num_tokens = embedded.shape[1]
         padded = F.pad(embedded, (0, 0, (width - 1) // 2, width // 2))  # (B, T + width - 1, D)
         windows = torch.cat([padded[:, k : k + num_tokens] for k in range(width)], dim=2)  # (B, T, width * D)
-        # After ReLU nothing is below zero, so zeros at padding can never be the maximum of a text.
+        # ReLU outputs are at least 0, so zeros at padding do not change a text's maximum.
         answers = F.relu(filters(windows)) * mask.unsqueeze(2)  # (B, T, F)
         return answers.amax(dim=1)

@@ -1,7 +1,7 @@
 """A small Transformer encoder with a padding mask, pooled by the mean over a text's tokens.
 
-Vaswani et al. 2017, "Attention Is All You Need", with the norm before each branch. The position-wise part of a layer
-is the residual block of this project.
+Vaswani et al. 2017, "Attention Is All You Need", with the norm before each branch. `blocks.Residual` takes the place
+of the feed-forward part of a layer.
 """
 
 import math
@@ -36,8 +36,8 @@ class Transformer(nn.Module):
         hidden: width of the head.
         dropout: fraction of embeddings, branch outputs, pooled vector and hidden units dropped in training.
         token_dropout: fraction of tokens replaced by the unknown id in training.
-        checkpoint_activations: recompute each layer in backward and keep only its input. Less memory, about a third
-            more time, and the same gradients: the random state is put back, so dropout repeats itself.
+        checkpoint_activations: keep only each layer's input, and recompute the layer in backward. Takes less memory and
+            about a third more time. Gradients are the same: dropout repeats, since the random state is restored.
 
     Raises:
         ValueError: a size below 1, a `dim` that does not divide, or a fraction outside [0, 1).
@@ -57,11 +57,10 @@ class Transformer(nn.Module):
         checkpoint_activations: bool = False,
     ) -> None:
         super().__init__()
-        for name, value in (("dim", dim), ("num_layers", num_layers), ("num_heads", num_heads), ("hidden", hidden)):
-            check_positive(name, value)
+        check_positive(dim=dim, num_layers=num_layers, num_heads=num_heads, hidden=hidden)
         if dim % 2 or dim % num_heads:
             raise ValueError(f"dim: expected an even multiple of num_heads {num_heads}, got {dim}")
-        check_fraction("dropout", dropout)
+        check_fraction(dropout=dropout)
         self.checkpoint_activations = checkpoint_activations
         self.token_dropout = TokenDropout(token_dropout)
         self.embedding = nn.Embedding(num_tokens, dim, padding_idx=PADDING_ID)
@@ -76,7 +75,7 @@ class Transformer(nn.Module):
         tokens, mask = blank_padding(tokens, lengths)
         embedded = self.embedding(self.token_dropout(tokens))  # (B, T, D)
         x = self.dropout(embedded + sinusoids(embedded.shape[1], embedded.shape[2], like=embedded))
-        # Column 0 always attends: a row of an empty text would otherwise be a softmax over nothing.
+        # Column 0 is always attended to, since the softmax of an empty text would have no keys otherwise.
         attend = mask | (torch.arange(mask.shape[1], device=mask.device) == 0)
         attend = attend[:, None, None, :]  # (B, 1, 1, T)
         for layer in self.layers:
@@ -91,7 +90,7 @@ class Transformer(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then `Residual` as the position-wise part; x (B, T, D) → (B, T, D)."""
+    """Self-attention, then `Residual` as the feed-forward part; x (B, T, D) → (B, T, D)."""
 
     def __init__(self, dim: int, *, num_heads: int, dropout: float) -> None:
         super().__init__()
@@ -103,7 +102,7 @@ class EncoderLayer(nn.Module):
         self.residual = Residual(dim)
 
     def forward(self, x: Tensor, attend: Tensor) -> Tensor:
-        """`attend` (B, 1, 1, T) is true on the keys that may be looked at; the others get a weight of exactly 0."""
+        """`attend` (B, 1, 1, T) bool is true on the keys to attend to; the others get a weight of exactly 0."""
         batch_size, num_tokens, dim = x.shape
         heads = self.query_key_value(self.norm(x)).view(batch_size, num_tokens, 3, self.num_heads, -1)
         query, key, value = heads.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, heads, T, D / heads)
@@ -117,7 +116,7 @@ class EncoderLayer(nn.Module):
 def sinusoids(num_positions: int, dim: int, *, like: Tensor) -> Tensor:
     """Position vectors (T, D): sines, then cosines, of wavelengths from 2π to 10,000 · 2π (Vaswani et al. 2017, 3.5).
 
-    Computed in float32 whatever the dtype of `like`, since bfloat16 cannot tell position 256 from 257.
+    Computed in float32 and cast to the dtype of `like`, since bfloat16 cannot tell position 256 from 257.
     """
     positions = torch.arange(num_positions, device=like.device, dtype=torch.float32).unsqueeze(1)  # (T, 1)
     exponents = torch.arange(dim // 2, device=like.device, dtype=torch.float32) * (-math.log(10_000.0) / (dim // 2))
