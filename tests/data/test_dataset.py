@@ -197,7 +197,7 @@ print(json.dumps({
     "fork before the maps are open": grown_in_fork(lambda: touch(large)),
     "spawn": grown(lambda: touch(large)),
     "fork of open maps": grown_in_fork(lambda: touch(large)),
-    "copy": grown(lambda: [large._tokens.copy(), large._rows._bytes.copy()]),
+    "copy": grown(lambda: [large._tokens.copy(), large.rows._bytes.copy()]),
 }))
 """
 

@@ -194,7 +194,7 @@ def test_texts_in_both_splits_are_counted_at_every_run(tmp_path: Path, caplog: p
         data.fit_vocabulary()
         data.open_split("train")
         data.open_split("val")
-        expected = f"warning: {val}: 3 of 4 texts also stand in {train}; figures on rows that were trained on flatter"
+        expected = f"warning: {val}: 3 of 4 texts are also in {train}; metrics on training texts are too good"
         assert [record.message for record in caplog.records] == [expected]
 
 

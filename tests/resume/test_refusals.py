@@ -32,7 +32,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--model.network.init_args.token_dropout=0.5"], "init_args.token_dropout was 0.1 and is 0.5"),
         (["--model.network=Pooling"], "model.network was project.network"),
         (["--trainer.accumulate_grad_batches=4"], "where no window ends with a world size of 1"),
-        (["--seed_everything=2"], "24 rows of an epoch in the order of seed_everything 1, and 2 has another order"),
+        (["--seed_everything=2"], "24 rows of an epoch in the order of seed_everything 1; found 2"),
         (["--data.batch_size=5"], "saved after 24 rows of epoch 1, where no window ends"),
         (["--trainer.max_epochs=9"], "ends after 14 advances, but 63 are planned"),
     ],
@@ -128,7 +128,7 @@ def test_an_order_by_length_goes_on_with_its_own_batches_only(
     run = stopped(train("hand", corpus, "grouped", "--data.group_by_length=true", *EACH_STEP), 2, f"{twin}-grouped")
     last = f"--ckpt_path={run / 'checkpoints' / 'last.ckpt'}"
     assert main([*TWINS[twin], last, "--data.batch_size=14"]) == 2
-    assert "whose order is of 7 rows on 1 ranks (data.group_by_length)" in capsys.readouterr().err
+    assert "data.group_by_length orders them by data.batch_size 7 and world size 1" in capsys.readouterr().err
     go_on(twin, run)
     whole = corpus.folder / "runs" / "grouped" / "version_0"
     assert first_difference(content(run), content(whole)) is None

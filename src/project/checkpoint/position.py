@@ -1,8 +1,8 @@
-"""Where a saved run stands, and whether it can be continued here.
+"""The position of a saved run, and whether the run can be continued with this configuration.
 
-A position is counted in the plan's terms, never in a loader's: epoch, micro-batches done in it, optimizer steps. A
-position after an epoch's last micro-batch (`micro_batch` equals `num_micro_batches`) means that what closes the epoch,
-such as a scheduler that watches a validation, is still to come.
+A position is epoch, micro-batches done in it, and optimizer steps, as the plan counts them. After an epoch's last
+micro-batch (`micro_batch == num_micro_batches`) the end of the epoch is still to come, such as the step of a scheduler
+that watches a metric.
 """
 
 from __future__ import annotations
@@ -23,75 +23,73 @@ from project.learn.plan import Plan
 from project.learn.recipe import Recipe
 
 COUNTED = ("num_micro_batches", "accumulate_grad_batches", "world_size", "batch_size", "num_examples")
-"""The plan's numbers that give a position its meaning."""
+"""The plan's numbers that a position refers to."""
 
 MOVED_BY_SCHEDULERS = {"lr", "momentum", "betas", "max_lr", "min_lr", "max_momentum", "base_momentum"}
-"""Entries of an optimizer's groups that torch's schedulers write."""
+"""Settings of an optimizer's groups that torch's schedulers change."""
 
 
 class NothingLeft(Exception):
-    """The run that was to be continued has trained all that its plan asks for."""
+    """The run to continue has already trained all that its plan asks for."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where a run stands: at the end of a window."""
+    """A run's position, at the end of a window."""
 
     epoch: int
-    """From 0."""
+    """Number of the epoch, from 0."""
     micro_batch: int
     """Micro-batches done in this epoch."""
     step: int
     """Optimizer steps so far, skipped ones included."""
     validation_due: bool = False
-    """A validation follows this micro-batch, and has not been run."""
+    """Whether the validation after this micro-batch is still to be run."""
 
     def has_closed(self, plan: Plan) -> Position:
-        """The same position as the beginning of the next epoch, where it is the end of one."""
+        """The beginning of the next epoch if this is the end of an epoch; else this position."""
         if self.micro_batch < plan.num_micro_batches:
             return self
         return replace(self, epoch=self.epoch + 1, micro_batch=0)
 
 
 def progress(position: Position, plan: Plan, seed: int, seconds: float) -> dict[str, Any]:
-    """The `progress` of a checkpoint: the position, and the numbers that give it its meaning."""
+    """The `progress` of a checkpoint: the position, and the plan's numbers that it refers to."""
     counted = {name: int(getattr(plan, name)) for name in COUNTED}
     return {**vars(position), **counted, "seed": int(seed), "seconds": seconds}
 
 
 def rows_trained(progress: Mapping[str, Any]) -> int:
-    """Rows that all ranks were trained on by then, one as often as it was."""
-    per_micro_batch = progress["batch_size"] * progress["world_size"]
-    per_epoch, in_epoch = (
-        min(progress[name] * per_micro_batch, progress["num_examples"]) for name in ("num_micro_batches", "micro_batch")
-    )
-    return int(progress["epoch"] * per_epoch + in_epoch)
+    """Rows that all ranks together have trained on, repeated rows counted each time."""
+    counted = {name: progress[name] for name in ("num_examples", "batch_size", "world_size")}
+    plan = Plan(**counted, limit_train_batches=progress["num_micro_batches"])
+    return plan.num_rows(progress["epoch"], progress["micro_batch"])
 
 
 def best(value: float, epoch: int, config: Checkpoint) -> dict[str, Any]:
-    """The `best` of a checkpoint: the watched metric at its best, when that was, and what is watched."""
+    """The `best` of a checkpoint: best value of the monitored metric, its epoch, monitor and mode."""
     return {"value": value, "epoch": epoch, "monitor": config.monitor, "mode": config.mode}
 
 
 def best_in(content: Mapping[str, Any], config: Checkpoint) -> tuple[float, int]:
-    """Value and epoch of the checkpoint's `best`; NaN and -1, as before the first, where something else was watched."""
+    """Value and epoch of the checkpoint's `best`; NaN and -1 if it was of another monitor or mode."""
     value, epoch = content["best"]["value"], content["best"]["epoch"]
     return (value, epoch) if content["best"] == best(value, epoch, config) else (math.nan, -1)
 
 
 def fingerprints(data: Data) -> dict[str, str]:
-    """What the rows of a run were, by split, over their content and not their paths."""
-    return {split: data.splits[split].rows_fingerprint for split in ("train", "val")}
+    """Digests of the training and validation rows, by split; independent of their paths."""
+    return {split: data.splits[split].rows.fingerprint for split in ("train", "val")}
 
 
 def position_in(
     path: str | Path, content: Mapping[str, Any], plan: Plan, recipe: Recipe, *, is_grouped: bool
 ) -> Position:
-    """The checkpoint's position under this run's plan, which may have another world size, batch size or accumulation.
+    """The checkpoint's position in this run's plan, which may have another world size, batch size or accumulation.
 
     Raises:
-        UserError: where the position is not the end of a window under this plan, or the saved schedule is too short.
-        NothingLeft: where the plan asks for nothing beyond it.
+        UserError: no window ends there in this plan, the epoch's order is another, or the saved schedule is too short.
+        NothingLeft: the plan asks for nothing after it.
     """
     saved = content["progress"]
     found = Position(*(saved[name] for name in ("epoch", "micro_batch", "step", "validation_due")))
@@ -102,14 +100,14 @@ def position_in(
         global_batch_size = plan.batch_size * plan.world_size
         if is_grouped and global_batch_size != saved["batch_size"] * saved["world_size"]:
             raise UserError(
-                f"{path}: saved after {num_rows} rows of an epoch whose order is of {saved['batch_size']} rows on "
-                f"{saved['world_size']} ranks (data.group_by_length), and it is another with {plan.batch_size} on "
-                f"{plan.world_size}: take those, or a checkpoint from an epoch's end"
+                f"{path}: saved after {num_rows} rows of an epoch, and data.group_by_length orders them by "
+                f"data.batch_size {saved['batch_size']} and world size {saved['world_size']}; found {plan.batch_size} "
+                f"and {plan.world_size}: take the former, or a checkpoint from an epoch's end"
             )
         if num_rows and recipe.seed != saved["seed"]:
             raise UserError(
-                f"{path}: saved after {num_rows} rows of an epoch in the order of seed_everything {saved['seed']}, and "
-                f"{recipe.seed} has another order: take {saved['seed']}, or a checkpoint from an epoch's end"
+                f"{path}: saved after {num_rows} rows of an epoch in the order of seed_everything {saved['seed']}; "
+                f"found {recipe.seed}: take {saved['seed']}, or a checkpoint from an epoch's end"
             )
         micro_batch, num_over = divmod(num_rows, global_batch_size)
         if num_over or micro_batch % plan.accumulate_grad_batches or micro_batch > plan.num_micro_batches:
@@ -134,37 +132,37 @@ def position_in(
 
 
 def settings_of(optimizer: Optimizer, *, is_scheduled: bool) -> list[dict[str, Any]]:
-    """The settings of each parameter group, but for learning rates and momenta where a scheduler moves those.
+    """The settings of each parameter group, without learning rates and momenta if a scheduler changes them.
 
-    Loading an optimizer's state lets the saved settings win; a run that is continued puts its own back.
+    `Optimizer.load_state_dict` also loads the saved settings; a continued run restores its own with these.
     """
     moved = {"params", "initial_lr"} | (MOVED_BY_SCHEDULERS if is_scheduled else set())
     return [{key: value for key, value in group.items() if key not in moved} for group in optimizer.param_groups]
 
 
 def check_can_go_on(path: str | Path, content: Mapping[str, Any]) -> None:
-    """Tell a checkpoint of a run from one that holds weights alone.
+    """Check that the checkpoint holds what a run needs to continue.
 
     Raises:
-        UserError: for the latter.
+        UserError: it holds weights alone.
     """
     if not {"progress", "best", "ranks", "fingerprints"} <= content.keys():
         raise UserError(
-            f"{path}: holds weights but not what continuing a run takes; start from it with model.init_from"
+            f"{path}: holds weights but not what continuing a run needs; start from it with model.init_from"
         )
 
 
 def check_same_run(path: str | Path, content: Mapping[str, Any], data: Data, network: Mapping[str, Any]) -> None:
-    """Hold what must not change in the middle of a run against the checkpoint.
+    """Compare the checkpoint with what must not change within a run.
 
     Args:
         path: the checkpoint, for the message.
-        content: what was read from it.
+        content: its content.
         data: this run's rows and vocabulary.
-        network: this run's, as `describe_network` gives it.
+        network: this run's network, as `describe_network` gives it.
 
     Raises:
-        UserError: one line that names every difference.
+        UserError: something differs; one line names every difference.
     """
     theirs, mine = content["classifier"], data.vocabulary
     differing = []

@@ -1,1 +1,1 @@
-"""From a row of a file to a batch."""
+"""From a line of a file to a padded batch."""

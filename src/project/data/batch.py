@@ -1,6 +1,6 @@
 """Batches: examples of different lengths in one padded tensor.
 
-Shapes: B examples in the batch, T tokens of its longest one.
+Shapes: B examples in the batch, T tokens of the longest one.
 """
 
 from collections.abc import Sequence
@@ -15,20 +15,20 @@ from project.data.tokenizer import PAD_ID
 
 
 class Batch(NamedTuple):
-    """What a network is fed, and what its answers are held against."""
+    """A micro-batch: the network's inputs and the labels."""
 
     tokens: Tensor
     """(B, T) int64 token ids, padded with 0 at the end."""
     lengths: Tensor
-    """(B,) int64 number of tokens of each example, without padding; at least 1."""
+    """(B,) int64 tokens of each example without padding, at least 1."""
     labels: Tensor
-    """(B,) int64 class indices; -1 where the rows have no labels."""
+    """(B,) int64 class indices; -1 if the rows have no labels."""
     index: Tensor  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
-    """(B,) int64 position of each example in its dataset."""
+    """(B,) int64 positions in the dataset; -1 - i for row i as a stand-in (see data/order.py)."""
 
 
 def collate(examples: Sequence[Example]) -> Batch:
-    """Pad the examples to the longest of them, in the order given."""
+    """Pad the examples to the length of the longest one; their order is kept."""
     tokens, labels, index = zip(*examples, strict=True)
     return Batch(
         tokens=pad_sequence(list(tokens), batch_first=True, padding_value=PAD_ID),  # B x (t,) -> (B, T)

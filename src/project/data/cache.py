@@ -1,9 +1,9 @@
-"""Prepared folders: built once, whole or not at all, and shared by every process that asks.
+"""The cache: prepared folders, built once and shared by all processes.
 
-A prepared folder holds what is slow to make and quick to read (decoded rows, token ids). Its name is a key over all
-that went into it, so a changed input is a new folder and a cached one is never stale. A folder appears by one rename
-of a finished, synced temporary folder: whoever sees it sees all of it. Its `meta.json` keeps size and CRC-32 of every
-file, so that a folder damaged later (a full disk, a half-copied cache, a flipped bit) is noticed and built again.
+A prepared folder holds what is slow to make and quick to read, such as decoded rows and token ids. Its name has a
+digest of everything that went into it, so another input gets another folder. It is built as a temporary folder, synced
+and renamed, so it is never seen half-built. Its `meta.json` holds size and CRC-32 of every file. A folder that was
+damaged later is found by them and built again.
 """
 
 import fcntl
@@ -29,23 +29,23 @@ META = "meta.json"
 
 
 def digest(*parts: object) -> str:
-    """Blake2b hex digest (32 characters) of plain values: strings, numbers, booleans, None, lists of these."""
+    """BLAKE2b hex digest (32 characters) of strings, numbers, booleans, None and lists of these."""
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 
 def prepared(cache_dir: str | Path, key: str, build: Callable[[Path], None]) -> Path:
-    """Return the folder `cache_dir/key`, building it first if it is absent or damaged.
+    """Return the folder `cache_dir/key`. Build it first if it is absent or damaged.
 
     Args:
         cache_dir: folder of all prepared folders; made if absent.
         key: name that stands for all inputs and settings of `build`, and for its format version.
-        build: writes its files straight into the empty folder it is given.
+        build: writes its files into the empty folder that it is given.
 
-    Processes and threads that ask for the same key at the same time wait for the one that builds. Whatever `build`
-    raises is raised here and leaves nothing behind; those that waited then try for themselves.
+    While one process or thread builds, others that ask for the same key wait. An error of `build` is raised here and
+    leaves nothing behind; those that waited then build themselves.
 
     Raises:
-        UserError: where the folder cannot be written.
+        UserError: the folder cannot be written.
     """
     cache_dir = Path(cache_dir)
     folder = cache_dir / key
@@ -60,14 +60,14 @@ def prepared(cache_dir: str | Path, key: str, build: Callable[[Path], None]) -> 
 
 
 def _build(folder: Path, build: Callable[[Path], None]) -> None:
-    """Build the folder, unless another process does so in the meantime."""
+    """Build the folder, unless another process has built it in the meantime."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _locked(folder.with_name(f"{folder.name}.lock")):
         problem = _problem(folder)
         if problem is None:
             return
         temporary = folder.with_name(f"{folder.name}.tmp")
-        shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed: the lock is ours, so it is dead
+        shutil.rmtree(temporary, ignore_errors=True)  # left by a killed process; a live one would hold the lock
         if folder.exists():
             logger.warning("%s: damaged cache (%s); building it again", folder, problem)
             folder.rename(temporary)
@@ -83,15 +83,15 @@ def _build(folder: Path, build: Callable[[Path], None]) -> None:
 
 
 def open_array(path: Path, dtype: DTypeLike) -> NDArray[Any]:
-    """Memory-map a raw file as a read-only array, shape (size of the file / size of dtype,)."""
+    """Memory-map a raw file as a read-only array of shape (size of the file / size of dtype,)."""
     if path.stat().st_size == 0:
         return np.empty(0, dtype)  # an empty file cannot be mapped
-    # a plain view: slicing np.memmap itself builds a subclass object on every access, which is several times slower
+    # A plain view, since slicing np.memmap itself is several times slower.
     return np.memmap(path, dtype, mode="r").view(np.ndarray)
 
 
 def _problem(folder: Path) -> str | None:
-    """What keeps the folder from being used, or None."""
+    """Why the folder cannot be used, or None."""
     try:
         written: dict[str, list[int]] = json.loads((folder / META).read_bytes())["files"]
         for name, (size, checksum) in written.items():
@@ -106,7 +106,7 @@ def _problem(folder: Path) -> str | None:
 
 
 def _seal(folder: Path) -> None:
-    """Write size and checksum of all files to `meta.json` and sync everything to the disk."""
+    """Write size and checksum of all files to `meta.json`, and sync all files and the folder."""
     names = sorted(file.name for file in folder.iterdir())
     meta = {"files": {name: [(folder / name).stat().st_size, _checksum(folder / name)] for name in names}}
     (folder / META).write_text(json.dumps(meta))
@@ -116,7 +116,6 @@ def _seal(folder: Path) -> None:
 
 
 def _checksum(path: Path) -> int:
-    """CRC-32 of a file; reads it once."""
     checksum = 0
     with path.open("rb") as stream:
         while block := stream.read(2**20):
@@ -126,7 +125,7 @@ def _checksum(path: Path) -> int:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on the file; the system lets go of it even when the process is killed."""
+    """Hold an exclusive lock on the file; the system releases it when the process ends."""
     with path.open("ab") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,4 @@
-"""What has been written is on the disk, and is still there after a crash of the machine."""
+"""Makes sure that written files survive a crash of the machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def sync(path: Path) -> None:
     """Return when the file's content, or the folder's list of names, is on the disk.
 
     Raises:
-        OSError: where it cannot be put there.
+        OSError: it cannot be written.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:

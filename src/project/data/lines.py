@@ -1,6 +1,6 @@
-"""Lines of a JSON-lines file: read, decoded and checked, with messages for whatever is wrong.
+"""Reads, decodes and checks the lines of a JSON-lines file.
 
-Lines end at a newline byte and nowhere else, so that U+2028 in a text is just a character.
+Only a newline byte ends a line; U+2028 in a text is an ordinary character.
 """
 
 import codecs
@@ -24,7 +24,7 @@ EmptyText: TypeAlias = Literal["refuse", "keep"]
 
 
 class DataError(UserError):
-    """The user's data is at fault; the message says where, what was found, and what would be right."""
+    """The user's data is faulty; the message says where, what was found, and what was expected."""
 
 
 class Faults:
@@ -42,7 +42,7 @@ class Faults:
             self._shown.append(f"{self.path}:{line}: {fault}")
 
     def stop_if_any(self) -> None:
-        """Raise one DataError over all recorded faults, or do nothing if there are none."""
+        """Raise one DataError for all recorded faults, if there are any."""
         if self.count == 1:
             raise DataError(self._shown[0])
         if self.count:
@@ -51,17 +51,17 @@ class Faults:
 
 
 def show(value: object) -> str:
-    """A JSON value as it would stand in the file, cut to 60 characters, always printable as UTF-8."""
+    """A value as JSON, cut to 60 characters; can always be encoded as UTF-8."""
     text = json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode()
     return text if len(text) <= 60 else text[:59] + "…"
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (line number, byte offset when decompressed, line without its end) of each line that is not blank."""
+    """Yield (number from 1, byte offset when decompressed, content without the line end) of each non-blank line."""
     is_gzip = path.suffix == ".gz"
     offset = 0
     try:
-        # binary, since text mode would also split at U+2028 and at a lone \r
+        # Binary, since text mode would also end a line at a lone \r.
         with gzip.open(path) if is_gzip else path.open("rb") as stream:
             for number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), 1):
                 line, start = raw.rstrip(b"\r\n"), offset
@@ -103,7 +103,7 @@ def _check_encoding(path: Path, first_line: bytes) -> None:
 
 
 class Fault(Exception):
-    """What is wrong with one line; never leaves this package's readers."""
+    """What is wrong with one line; `rows.py` collects these in a DataError."""
 
     def __init__(self, wrong: str, found: str, right: str) -> None:
         super().__init__(f"{wrong}, found {found}, expected {right}")
@@ -118,7 +118,7 @@ class _LabelledRow(_Row):
 
 
 class LineParser:
-    """Turns one line into its text and label, or raises `Fault`."""
+    """Parses and checks one line at a time."""
 
     def __init__(self, labelled: bool, empty_text: EmptyText) -> None:
         self._labelled = labelled
@@ -126,7 +126,11 @@ class LineParser:
         self._decoder = msgspec.json.Decoder[_Row](_LabelledRow if labelled else _Row)
 
     def parse(self, line: bytes, start: int) -> tuple[bytes, Label | None]:
-        """Text as UTF-8, and label (None without labels), of the line that starts at byte `start` of the file."""
+        """Text as UTF-8 and label (None without labels) of the line at byte `start` of the file.
+
+        Raises:
+            Fault: the line is faulty.
+        """
         try:
             decoded = line.decode()
         except UnicodeDecodeError as error:
@@ -148,9 +152,9 @@ class LineParser:
         return text, row.label
 
     def _inspect(self, line: str) -> _Row:
-        """Say what is wrong with a line that the typed decoder refused.
+        """Raise what is wrong with a line that the typed decoder refused.
 
-        A line that only holds what Python writes beyond the JSON standard (NaN in another key) is taken as it is.
+        Accepts what Python writes beyond the JSON standard, such as NaN in another key.
         """
         try:
             row = json.loads(line)
@@ -178,12 +182,12 @@ class LineParser:
 
 
 def repeats_a_key(line: bytes) -> bool:
-    """Whether a row that was parsed has "text" or "label" twice; the last one is what counts."""
-    if line.count(b'"text"') < 2 and line.count(b'"label"') < 2:  # nearly always, and quick
+    """Whether a parsed row has the key "text" or "label" twice."""
+    if line.count(b'"text"') < 2 and line.count(b'"label"') < 2:  # quick, and nearly always true
         return False
-    pairs: list[tuple[str, object]] = []
-    json.loads(line, object_pairs_hook=lambda found: pairs.__setitem__(slice(None), found))  # the outermost comes last
-    keys = [key for key, _ in pairs]
+    objects: list[list[tuple[str, object]]] = []
+    json.loads(line, object_pairs_hook=objects.append)
+    keys = [key for key, _ in objects[-1]]  # the outermost object comes last
     return keys.count("text") > 1 or keys.count("label") > 1
 
 
@@ -197,4 +201,4 @@ def _utf8(key: str, value: str) -> bytes:
 
 def _excerpt(line: str) -> str:
     shown = line if len(line) <= 60 else line[:59] + "…"
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)  # a terminal obeys some characters
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)  # control characters would act on a terminal

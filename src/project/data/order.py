@@ -1,8 +1,8 @@
-"""Which example goes where: a pure function of (seed, epoch, position, rank, world size).
+"""The order of examples: a pure function of seed, epoch, position, rank and world size.
 
-No loader state and no global random stream takes part. An epoch's order is a permutation drawn from a generator of
-its own; a micro-batch is a slice of it; a rank's share of a micro-batch is every `world_size`-th example of that
-slice. So the ranks' examples, interleaved, are the one-process order, and a resume is a seek rather than a replay.
+Each epoch draws a permutation from a generator of its own. A global batch is a slice of it, and rank r takes every
+`world_size`-th example of the slice, from r on. So any number of ranks trains on the same global order, and a resumed
+run seeks its place without replaying the epoch.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from torch import Tensor
 
 
 def epoch_order(num_examples: int, seed: int, epoch: int) -> Tensor:
-    """The order in which epoch `epoch` visits the examples, (num_examples,) int64."""
+    """The order of the examples in epoch `epoch`, (num_examples,) int64."""
     return torch.randperm(num_examples, generator=epoch_generator(seed, epoch))
 
 
 def epoch_generator(seed: int, epoch: int) -> torch.Generator:
-    """A generator for one epoch alone.
+    """A generator for one epoch.
 
-    Seed and epoch are mixed by the multiplier and finaliser of SplitMix64 (Steele, Lea and Flood 2014), so that
-    neighbouring seeds and epochs share nothing.
+    SplitMix64's multiplier and finaliser (Steele, Lea and Flood 2014) mix seed and epoch, so neighbouring seeds and
+    epochs give unrelated orders.
     """
     mask = 2**64 - 1
     state = (seed * 0x9E3779B97F4A7C15 + epoch + 1) * 0x9E3779B97F4A7C15 & mask
@@ -32,20 +32,20 @@ def epoch_generator(seed: int, epoch: int) -> torch.Generator:
 
 
 CHUNK = 50
-"""Global batches among which examples are sorted by length: enough for batches of like lengths, few enough to mix."""
+"""Global batches that are sorted by length together: many give batches of similar lengths, few mix better."""
 
 
 def grouped_by_length(order: Tensor, lengths: Tensor, global_batch_size: int, generator: torch.Generator) -> Tensor:
-    """The order with examples of like length together, (N,) int64: it saves padding.
+    """The order with examples of similar length together, (N,) int64, which saves padding.
 
-    Each stretch of `CHUNK` global batches is sorted by length, and its batches are then shuffled; a last one that is
-    not full stays last.
+    Each `CHUNK` global batches are sorted by length, and then these batches are shuffled. A last batch that is not
+    full stays last.
 
     Args:
-        order: (N,) int64, the examples that are visited.
-        lengths: tokens of each example of the dataset, int64.
+        order: (N,) int64, the epoch's examples.
+        lengths: (size of the dataset,) int64, tokens of each example.
         global_batch_size: examples of all ranks' micro-batches together.
-        generator: of the epoch, which the batches are shuffled with.
+        generator: shuffles the batches; the epoch's.
     """
     parts = []
     for chunk in torch.split(order, CHUNK * global_batch_size):
@@ -57,15 +57,16 @@ def grouped_by_length(order: Tensor, lengths: Tensor, global_batch_size: int, ge
 
 
 def stand_in(index: int) -> int:
-    """What stands for row `index` where a rank has none left: it joins every collective and counts for nothing.
+    """The index -1 - `index`, which marks row `index` as a stand-in.
 
-    Such a row is real, and its index is negative: -1 - index.
+    A rank without examples in a global batch takes a stand-in, so that it joins every collective. The row is not
+    counted.
     """
     return -1 - index
 
 
 def interleaved(parts: Sequence[Tensor]) -> Tensor:
-    """The rows of all in the file's order, (N, …), from each rank's share of them, which is every n-th row."""
+    """All rows in the file's order, (N, …), from the ranks' shares; each of n ranks has every n-th row."""
     whole = parts[0].new_empty(sum(map(len, parts)), *parts[0].shape[1:])
     for rank, part in enumerate(parts):
         whole[rank :: len(parts)] = part
@@ -73,19 +74,16 @@ def interleaved(parts: Sequence[Tensor]) -> Tensor:
 
 
 class OrderedBatches:
-    """A batch sampler: the example indices of one rank's micro-batches, epoch by epoch.
-
-    With `seed` None the order is the file's own, which is what evaluation wants. The caller announces the epoch
-    through `set_epoch`, under the name that Lightning calls too.
+    """A batch sampler: the example indices of one rank's micro-batches. `set_epoch` chooses the epoch.
 
     Args:
         num_examples: size of the dataset.
         batch_size: examples per micro-batch and rank.
-        seed: seed of the order, or None for the file's order.
+        seed: seed of the order; None keeps the file's order, for evaluation.
         rank: this process, 0 <= rank < world_size.
-        world_size: number of processes that share each micro-batch.
-        drop_last: leave out an epoch's last micro-batch where it is not full on every rank.
-        lengths: tokens of each example, (num_examples,) int64, where examples of like length are to come together.
+        world_size: number of processes that share each global batch.
+        drop_last: leave out an epoch's last micro-batch if it is not full on every rank.
+        lengths: (num_examples,) int64, tokens of each example, to group examples of similar length; None: no groups.
     """
 
     def __init__(
@@ -100,8 +98,8 @@ class OrderedBatches:
         lengths: Tensor | None = None,
     ) -> None:
         self.num_examples = num_examples
-        # No attribute `drop_last`: Lightning takes an object with that and `batch_size` for torch's BatchSampler and
-        # builds it anew for predictions, with arguments that this class does not have.
+        # No attribute `drop_last`: Lightning would take this for torch's BatchSampler and, for predictions, build it
+        # again with arguments that this class does not have.
         self.num_visited = num_examples - num_examples % (batch_size * world_size) if drop_last else num_examples
         self.batch_size = batch_size
         self.seed = seed
@@ -112,20 +110,20 @@ class OrderedBatches:
         self._sought = (0, 0)
 
     def set_epoch(self, epoch: int) -> None:
-        """Take the order of this epoch from the next iteration on."""
+        """Use the order of this epoch from the next iteration on. Lightning calls this method too."""
         self.epoch = epoch
 
     def seek(self, epoch: int, micro_batch: int) -> None:
-        """Take the order of `epoch` next, from its micro-batch `micro_batch` on; every other epoch is whole.
+        """Begin epoch `epoch` at micro-batch `micro_batch`; every other epoch begins at 0. `len` does not change.
 
-        The length stays the epoch's. Called before the loader is asked for its iterator, since workers fetch ahead.
+        Call it before the loader's iterator is made, since workers fetch ahead.
         """
         self.epoch = epoch
         self._sought = (epoch, micro_batch)
 
     @property
     def sampler(self) -> OrderedBatches:
-        """Itself: Lightning announces an epoch to a loader's `batch_sampler.sampler`, never to the batch sampler."""
+        """This object: Lightning calls `set_epoch` of a loader's `batch_sampler.sampler` only."""
         return self
 
     def __len__(self) -> int:

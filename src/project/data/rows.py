@@ -1,9 +1,9 @@
-"""Rows of a JSON-lines file: decoded and checked once, then kept packed and memory-mapped.
+"""Rows of a JSON-lines file: decoded and checked once, then packed and memory-mapped.
 
-A file holds one object a line, `{"text": "…", "label": "…"}`, as `.jsonl` or `.jsonl.gz`. The first load decodes it as
-a stream and writes, into the cache: all texts as UTF-8 end to end, their offsets, the line numbers, and the labels as
-numbers into a table of distinct labels. Later loads map these files. Everything faulty in a file is reported at once.
-What is odd and may be meant is remarked upon, at every load.
+A file holds one object per line, `{"text": "…", "label": "…"}`, as `.jsonl` or `.jsonl.gz`. The first load reads it as
+a stream and packs it into the cache: the texts as UTF-8 end to end, their offsets, the line numbers, a table of the
+labels, and each row's position in that table. Later loads map these files. All faults of a file are reported at once.
+Remarks, on what may be a mistake, are repeated at every load.
 """
 
 import hashlib
@@ -34,17 +34,17 @@ from project.data.lines import (
 
 __all__ = ["DataError", "EmptyText", "Label", "Rows", "load_rows"]
 
-FORMAT = 2  # of the packed files; a change makes every cache anew
+FORMAT = 2  # of the packed files; another number makes all of them anew
 
 
 class Rows:
     """Checked rows of one file, read from memory-mapped files.
 
-    Pickles as paths only; each process maps the files at its first access, so that workers share one copy.
+    Pickled as paths only; each process maps the files at its first access, so all workers share one copy.
 
     Attributes:
         path: the user's file, for messages.
-        fingerprint: hex digest over the content of the file and how it was read; not over its path.
+        fingerprint: hex digest of the file's content and the options of reading; independent of its path.
     """
 
     def __init__(self, path: Path, folder: Path, fingerprint: str, content: str) -> None:
@@ -62,24 +62,24 @@ class Rows:
 
     def text(self, index: int) -> str:
         """The text of row `index`, as it stood in the file."""
-        index = range(len(self))[index]  # IndexError beyond the end, negative from the end
+        index = range(len(self))[index]  # negative indices count from the end; IndexError beyond it
         return str(self._bytes[self._offsets[index] : self._offsets[index + 1]].tobytes(), "utf-8")
 
     def texts(self) -> Iterator[str]:
-        """All texts in order, one at a time."""
+        """Iterate over all texts in order."""
         return map(self.text, range(len(self)))
 
     @cached_property
     def remarks(self) -> list[str]:
-        """What is odd about the file, one line each."""
+        """One line for each thing in the file that may be a mistake."""
         found: list[str] = json.loads((self._folder / "remarks.json").read_bytes())
         return [f"{self.path}: {remark}" for remark in found]
 
     def check_unchanged(self) -> None:
-        """Hold the file against what was read of it.
+        """Check that the file still has the content that was read.
 
         Raises:
-            DataError: it is gone, or has another content.
+            DataError: the file is gone or has other content.
         """
         if _stamp(self.path) != self._stamp:
             if not self.path.is_file() or _content_digest(self.path) != self._content:
@@ -92,25 +92,23 @@ class Rows:
 
     @cached_property
     def lines(self) -> NDArray[np.int64]:
-        """Line number in the file, from 1, of each row: (N,) int64."""
+        """Line number in the file, from 1, of each row, (N,) int64."""
         return open_array(self._folder / "lines", "<i8")
 
     @property
     def labels(self) -> list[Label] | None:
-        """The label of each row, or None where the file was read without labels."""
-        if self.label_table is None:
-            return None
-        return [self.label_table[code] for code in self.label_codes]
+        """The label of each row, or None if the file was read without labels."""
+        return None if self.label_table is None else [self.label_table[code] for code in self.label_codes]
 
     @cached_property
     def label_table(self) -> list[Label] | None:
-        """The distinct labels in order of appearance, or None where the file was read without labels."""
+        """The distinct labels in order of appearance, or None if the file was read without labels."""
         table: list[Label] | None = json.loads((self._folder / "label_table.json").read_bytes())
         return table
 
     @cached_property
     def label_codes(self) -> NDArray[np.int64]:
-        """Position in `label_table` of each row's label: (N,) int64; empty without labels."""
+        """Position in `label_table` of each row's label, (N,) int64; empty without labels."""
         return open_array(self._folder / "label_codes", "<i8")
 
     @cached_property
@@ -128,13 +126,13 @@ def load_rows(
     """Decode, check and pack a `.jsonl` or `.jsonl.gz` file, or map what an earlier call packed.
 
     Args:
-        path: the file. CRLF, a byte order mark, blank lines and a missing last newline are fine.
+        path: the file. It may have CRLF, a byte order mark, blank lines and no newline at its end.
         cache_dir: folder of prepared folders (see `project.data.cache`).
-        labelled: False needs only `text` in a row and ignores every other key.
-        empty_text: "keep" allows texts of nothing but white space.
+        labelled: False needs only `text` in a row and ignores other keys.
+        empty_text: "keep" allows empty and white-space texts.
 
     Raises:
-        DataError: the file cannot be read, or any of its lines is faulty.
+        DataError: the file cannot be read, or a line is faulty.
     """
     path = Path(path)
     content = _content_digest(path)
@@ -144,24 +142,21 @@ def load_rows(
 
 
 def num_shared_texts(rows: Rows, others: Rows, cache_dir: str | Path) -> int:
-    """How many of `rows` have a text that stands in `others`, too."""
+    """Number of `rows` whose text is also in `others`."""
+
+    def digests(of: Rows) -> NDArray[np.uint64]:
+        found = (hashlib.blake2b(text.encode(), digest_size=8).digest() for text in of.texts())
+        return np.frombuffer(b"".join(found), "<u8")
 
     def build(folder: Path) -> None:
-        mine, theirs = (
-            np.fromiter((_text_digest(text) for text in side.texts()), np.uint64, len(side)) for side in (rows, others)
-        )
-        (folder / "count").write_text(str(int(np.isin(mine, theirs).sum())))
+        (folder / "count").write_text(str(int(np.isin(digests(rows), digests(others)).sum())))
 
     folder = prepared(cache_dir, f"shared-{digest('shared', rows.fingerprint, others.fingerprint)}", build)
     return int((folder / "count").read_text())
 
 
-def _text_digest(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-
-
 def _stamp(path: Path) -> tuple[int, ...] | None:
-    """What differs as soon as a file is written to or replaced; None where there is none."""
+    """Inode, size and times, which change when a file is written to or replaced; None if there is no file."""
     try:
         found = path.stat()
     except OSError:
@@ -186,7 +181,7 @@ def _content_digest(path: Path) -> str:
 
 
 def _pack(path: Path, folder: Path, labelled: bool, empty_text: EmptyText) -> None:
-    """Write the packed form of the file into the folder. Holds one line and the distinct labels in memory."""
+    """Pack the file into the folder. Holds one line and the distinct labels in memory."""
     before = path.stat()
     faults = Faults(path)
     codes: dict[Label, int] = {}

@@ -1,4 +1,4 @@
-"""The files of a run as datasets and loaders; both twins read their rows through this."""
+"""The files of a run as datasets and loaders, for both twins."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from project.data.vocabulary import Vocabulary
 logger = logging.getLogger(__name__)
 
 LOADER_TIMEOUT_SECONDS = 300
-"""A batch takes milliseconds; loader processes that give none for so long never will."""
+"""A batch takes milliseconds, so loader processes that take this long hang."""
 
 
 def leave_signals_to_the_run(worker: int) -> None:
-    """A signal to all processes at once, as Slurm sends them, must not end the loaders before the run has saved."""
+    """Ignore signals in a loader process: Slurm sends them to all, and the run uses its loaders until it has saved."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
 
 
 class Data:
-    """Datasets by split, each opened through `open_split` when a stage needs it.
+    """The datasets of a run by split; `open_split` opens one when a stage needs it.
 
-    `vocabulary` is fitted on the training rows, or taken beforehand from a checkpoint.
+    `vocabulary` is fitted on the training rows or taken from a checkpoint, before any split is opened.
     """
 
     vocabulary: Vocabulary
@@ -49,35 +49,42 @@ class Data:
         self.splits: dict[str, JsonlDataset] = {}
 
     def check_unchanged(self) -> None:
-        """Hold the files that are open against what was read of them; both twins do so at the start of each epoch.
+        """Check that the open files are unchanged; both twins call this at the start of each epoch.
 
         Raises:
-            DataError: one of them has another content, or is gone.
+            DataError: a file is gone or has other content.
         """
         for dataset in self.splits.values():
             dataset.rows.check_unchanged()
 
     def fit_vocabulary(self, tokenizer: Tokenizer | None = None) -> None:
-        """Learn labels and tokenizer from the training rows; a given `tokenizer` is kept.
+        """Take the labels and fit the tokenizer from the training rows; a given `tokenizer` is used as it is.
 
         Raises:
-            UserError: where the training or validation rows are faulty.
+            UserError: training or validation rows are faulty; the faults of both files are reported together.
         """
-        rows = self._all_rows("train_file", "val_file")["train_file"]
-        self.vocabulary = Vocabulary.fit(rows, self.config.tokenizer, self.config.cache_dir)
+        found, faults = list[Rows](), list[str]()
+        for key in ("train_file", "val_file"):
+            try:
+                found.append(load_rows(self._path(key), self.config.cache_dir, empty_text=self.config.empty_text))
+            except DataError as error:
+                faults.append(str(error))
+        if faults:
+            raise DataError("\n".join(faults))
+        self.vocabulary = Vocabulary.fit(found[0], self.config.tokenizer, self.config.cache_dir)
         if tokenizer is not None:
             self.vocabulary = Vocabulary(tokenizer, self.vocabulary.labels)
 
     def take_vocabulary(self, checkpoint: dict[str, Any]) -> None:
-        """Use the vocabulary and the text length that a checkpoint's classifier was trained with."""
+        """Use the vocabulary and `max_tokens` of a checkpoint."""
         self.vocabulary = Vocabulary.from_state(checkpoint["classifier"]["vocabulary"])
         self.config.max_tokens = int(checkpoint["classifier"]["max_tokens"])
 
     def open_split(self, split: str) -> JsonlDataset:
-        """Prepare the rows of train, val, test or predict, through the cache.
+        """Prepare the dataset of train, val, test or predict, and log its remarks.
 
         Raises:
-            UserError: where the file is not set or its rows are faulty.
+            UserError: the file is not set, or its rows are faulty.
         """
         if split == "predict":
             self.splits[split] = self._predict_rows()
@@ -94,7 +101,7 @@ class Data:
         return torch.bincount(labels, minlength=self.vocabulary.num_classes)
 
     def loader(self, split: str, rank: int = 0, world_size: int = 1) -> DataLoader[Example]:
-        """Micro-batches of one rank: train in the order of (seed, epoch), the others whole and in the file's order."""
+        """The loader of one rank: train in the order of seed and epoch, the other splits in the file's order."""
         dataset = self.splits[split]
         training = split == "train"
         warnings.filterwarnings("ignore", "This DataLoader will create")  # _remarks says so, in one line
@@ -115,24 +122,12 @@ class Data:
             worker_init_fn=leave_signals_to_the_run,
             timeout=LOADER_TIMEOUT_SECONDS if self.config.num_workers else 0,
             pin_memory=torch.cuda.is_available(),
-            # A generator of its own: iter() would otherwise draw from the stream of dropout (pytorch 80119).
+            # Without a generator, iter() draws from the global random stream, which dropout uses (pytorch 80119).
             generator=torch.Generator().manual_seed(self.config.seed),
         )
 
-    def _all_rows(self, *keys: str) -> dict[str, Rows]:
-        """The rows of several files; the faults of all of them are reported together."""
-        found, faults = dict[str, Rows](), list[str]()
-        for key in keys:
-            try:
-                found[key] = load_rows(self._path(key), self.config.cache_dir, empty_text=self.config.empty_text)
-            except DataError as error:
-                faults.append(str(error))
-        if faults:
-            raise DataError("\n".join(faults))
-        return found
-
     def _remarks(self, split: str) -> list[str]:
-        """What is odd about a split, for one process of several to say."""
+        """What may be a mistake in a split, on the main process only."""
         if any(os.environ.get(name, "0") != "0" for name in ("RANK", "LOCAL_RANK")):
             return []
         rows = self.splits[split].rows
@@ -141,8 +136,8 @@ class Data:
             train = self.splits["train"].rows
             num_shared = num_shared_texts(rows, train, self.config.cache_dir)
             if num_shared:
-                share = f"{num_shared} of {len(rows)} texts also stand in {train.path}"
-                remarks.append(f"{rows.path}: {share}; figures on rows that were trained on flatter")
+                share = f"{num_shared} of {len(rows)} texts are also in {train.path}"
+                remarks.append(f"{rows.path}: {share}; metrics on training texts are too good")
         num_workers, num_cores = self.config.num_workers, len(os.sched_getaffinity(0))
         if split != "val" and num_workers > num_cores:
             remarks.append(

@@ -1,6 +1,6 @@
-"""The vocabulary of a run: its tokenizer and its labels, both from the training rows only.
+"""The vocabulary of a run: tokenizer and labels, both from the training rows alone.
 
-It is fitted once, kept in the cache, and goes into every checkpoint as plain strings, numbers and lists.
+It is fitted once, cached, and saved in every checkpoint as plain strings, numbers and lists.
 """
 
 import difflib
@@ -18,12 +18,12 @@ from project.data.rows import DataError, Label, Rows
 from project.data.tokenizer import Tokenizer, TokenizerConfig
 from project.errors import UserError
 
-FORMAT = 1  # of the cached file; a change makes every cache anew
+FORMAT = 1  # of the cached file; another number makes all of them anew
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Names of what goes in and out of a network: token ids and class indices."""
+    """What a network's token ids and class indices stand for."""
 
     tokenizer: Tokenizer
     labels: tuple[Label, ...]
@@ -31,10 +31,11 @@ class Vocabulary:
 
     @classmethod
     def fit(cls, rows: Rows, config: TokenizerConfig, cache_dir: str | Path) -> "Vocabulary":
-        """Train the tokenizer on the rows and collect their labels, or read what an earlier call found.
+        """Train the tokenizer on the rows and collect their labels, or read the result from the cache.
 
         Raises:
             DataError: the rows have fewer than two different labels, or were read without labels.
+            UserError: no word occurs often enough (see `Tokenizer.train`).
         """
         labels = rows.label_table or []
         if len(labels) < 2:
@@ -42,7 +43,7 @@ class Vocabulary:
             raise DataError(f"{rows.path}: too few classes, found {found}, expected two different labels or more")
 
         def build(folder: Path) -> None:
-            # all rows of a file have labels of one kind, so they can be sorted
+            # The labels of a file are all strings or all integers, so they can be sorted.
             fitted = cls(Tokenizer.train(rows.texts(), config), tuple(sorted(labels)))
             (folder / "state.json").write_text(json.dumps(fitted.to_state()), encoding="utf-8")
 
@@ -51,7 +52,7 @@ class Vocabulary:
         return cls.from_state(json.loads((folder / "state.json").read_text(encoding="utf-8")))
 
     def to_state(self) -> dict[str, Any]:
-        """Plain strings, integers and lists, as `torch.load(weights_only=True)` and JSON take them."""
+        """The vocabulary as plain strings, integers and lists, for JSON and `torch.load(weights_only=True)`."""
         return {"tokenizer": self.tokenizer.to_json(), "labels": list(self.labels)}
 
     @classmethod
@@ -59,11 +60,11 @@ class Vocabulary:
         """Restore a vocabulary from `to_state`.
 
         Raises:
-            UserError: where the state is not one.
+            UserError: the state is not that of a vocabulary.
         """
         try:
             return cls(Tokenizer.from_json(state["tokenizer"]), tuple(state["labels"]))
-        except Exception as error:  # tokenizers raises no other class
+        except Exception as error:  # tokenizers raises nothing more specific
             reason = f"{type(error).__name__}: {error}".partition("\n")[0][:120]
             raise UserError(f"the checkpoint's tokenizer and labels cannot be read ({reason}); take another") from None
 
@@ -82,18 +83,10 @@ class Vocabulary:
         """Hex digest over tokenizer and labels."""
         return digest("vocabulary", self.tokenizer.fingerprint, self.labels)
 
-    def index_of(self, label: Label) -> int:
-        """Class index of a label; KeyError for one that training never saw."""
-        return self._indices[label]
-
     def nearest(self, label: Label) -> list[Label]:
-        """Up to three known labels that most resemble the given one, the best first."""
+        """Up to three known labels that are most similar to the given one, the best first."""
         if isinstance(label, int) and all(isinstance(known, int) for known in self.labels):
             return sorted(self.labels, key=lambda known: abs(int(known) - label))[:3]
         by_name = {str(known): known for known in self.labels}
         close = difflib.get_close_matches(str(label), list(by_name), cutoff=0.0)
         return [by_name[name] for name in close]
-
-    @cached_property
-    def _indices(self) -> dict[Label, int]:
-        return {label: index for index, label in enumerate(self.labels)}
