@@ -128,7 +128,7 @@ def test_what_cannot_stand_in_a_checkpoint_is_refused() -> None:
     [
         ("no.such.module.Network", "there is no module no"),
         ("torch.nn.NoSuchNetwork", "network class cannot be imported"),
-        ("torch.save", "names this as its network, but it is no torch.nn.Module"),
+        ("torch.save", "names this as its network, but it is not a torch.nn.Module"),
         ("torch.os.system", "network class cannot be imported"),
         ("os.system", "refused, os is none of torch, lightning, "),
         ("print", "there is no module print"),

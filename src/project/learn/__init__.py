@@ -1,1 +1,1 @@
-"""What is learned and how: loss, plan, optimizer and scheduler. Shared by the twins."""
+"""Loss, plan, optimizer and scheduler; both twins use them."""

@@ -1,4 +1,4 @@
-"""What was trained since the last logged step."""
+"""The sums that a logged step reports."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from torch import Tensor
 
 @dataclass
 class Interval:
-    """Sums that stay on the device until a step is logged, so that no other step waits for them."""
+    """Sums since the last logged step. They stay on the device until then, so no other step waits for them."""
 
     loss: Tensor
-    """() float32, the sum over this rank's examples."""
+    """Sum over this rank's examples, () float32."""
     num_examples: int = 0
-    """Of all ranks."""
+    """Examples of all ranks."""
     grad_norm: Tensor | None = None
-    """() float32, of the logged step, before clipping."""
+    """Norm of the logged step's gradients before clipping, () float32."""
     lr: float = 0.0
-    """The first group's learning rate in the logged step."""
+    """Learning rate of the first parameter group in the logged step."""
 
     @classmethod
     def begin(cls, device: torch.device) -> Interval:
-        """An empty one."""
+        """Return an empty interval."""
         return cls(torch.zeros((), device=device))
 
     def add(self, loss: Tensor, num_examples: int) -> None:
-        """A micro-batch was trained, with this summed loss, () float32, and so many examples on all ranks together."""
+        """Add a micro-batch: its summed loss, () float32, and its number of examples on all ranks together."""
         self.loss += loss.detach()
         self.num_examples += num_examples
 
     def scalars(self, loss_of_all_ranks: Tensor) -> dict[str, float]:
-        """What is logged. The loss, () float32, summed over the ranks, is read off the device here."""
+        """The scalars to log. Reads the loss, () float32, the sum over all ranks, off the device."""
         assert self.grad_norm is not None
         return {
             "train/loss": float(loss_of_all_ranks) / self.num_examples,

@@ -1,15 +1,15 @@
-"""Watches a run for losses that are NaN or infinite, without reading anything off the device at each step.
+"""Checks a run's losses for NaN and infinity without a read off the device at each step.
 
-Losses and example ids wait on the device, and are looked at where something is read off it anyway: at logged steps,
-before a validation, and before a checkpoint is written, so that none holds what such a loss has done. Only to leave a
-step out (`skip`) must the host know at that very step, and reads one number there.
+Losses and example ids stay on the device until something is read off it anyway: at logged steps, before a validation
+and before a checkpoint. So no checkpoint is saved after such a loss. The policy `skip` has to know at once, and reads
+one number per step.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,21 +23,30 @@ from project.ranks.world import World
 Policy = Literal["stop", "skip", "ignore"]
 
 LOOK_AFTER = 256
-"""Micro-batches that wait at most; they are looked at together."""
+"""Micro-batches after which the waiting losses are checked, all together."""
 
 NUM_NAMED = 5
 """Examples that a message names."""
 
 
+class _Loss(NamedTuple):
+    """A micro-batch's loss that is not finite."""
+
+    step: int
+    value: float
+    ids: list[int]
+
+
 class LossWatch:
-    """Sees every micro-batch's loss, and ends the run, or leaves the step out, where one is not finite.
+    """Takes every micro-batch's loss. When one is not finite, it ends the run or leaves the optimizer step out.
 
     Args:
-        policy: what to do then.
-        network: the run's; its buffers are put back where a step is left out, its weights looked at before saving.
-        rows: the training rows, to name them.
-        world: this rank among the others; all of them call this alike, and decide alike.
-        say: prints a line, on the main process.
+        policy: what to do when a loss is not finite.
+        network: the trained network. Its buffers are restored when a step is left out; its weights are checked before
+            a checkpoint is saved.
+        rows: the training rows, for messages.
+        world: this rank among the others. All ranks make the same calls and decide the same.
+        say: prints a line on the main process.
     """
 
     def __init__(
@@ -54,15 +63,15 @@ class LossWatch:
         self._buffers: list[Tensor] = []
 
     def begin(self) -> None:
-        """Training begins, or goes on, with the network as it is now."""
+        """Begin or continue training with the network as it is now."""
         if self.policy == "skip":
             self._buffers = [buffer.clone() for buffer in self.network.buffers()]
 
     def saw(self, step: int, loss: Tensor, ids: Tensor) -> None:
-        """A micro-batch's loss, () float32, and its examples, (B,) int64; `step`, from 1, is what its window ends with.
+        """Take a micro-batch's loss, () float32, and example ids, (B,) int64; `step` is its optimizer step, from 1.
 
         Raises:
-            UserError: where an earlier one was not finite and many wait.
+            UserError: an earlier loss was not finite; checked after every `LOOK_AFTER` micro-batches.
         """
         if self.policy == "ignore":
             return
@@ -71,10 +80,10 @@ class LossWatch:
         self._waiting.append((step, loss.detach(), ids))
 
     def leave_out_if_not_finite(self, parameters: Iterable[nn.Parameter]) -> bool:
-        """At a window's end, gradients unscaled: whether this optimizer step is left out, which `skip` alone does.
+        """At a window's end, under `skip`: leave this optimizer step out if a loss is not finite; say whether it is.
 
-        Its gradients are taken away then, since an optimizer leaves a parameter without one as it is, and buffers are
-        put back. Takes one number off the device.
+        To leave a step out is to set its gradients to None, so that the optimizer changes no parameter, and to restore
+        the buffers. Call it after unscaling. It reads one number off the device.
         """
         if self.policy != "skip":
             return False
@@ -83,8 +92,8 @@ class LossWatch:
         self.left_out = bool(self.world.all_reduce_(num_faults))
         buffers = list(self.network.buffers())
         if self.left_out:
-            step, value, ids = self._first_fault(self._all_waiting())
-            self.say(f"optimizer step {step} is left out: {self._what(value, ids)}")
+            step, what = self._describe(self._all_faults())
+            self.say(f"optimizer step {step} is left out: {what}")
             for parameter in parameters:
                 parameter.grad = None
             if buffers:
@@ -95,10 +104,10 @@ class LossWatch:
         return self.left_out
 
     def logged(self, loss: float) -> None:
-        """A step is logged, with this mean over all ranks and all losses since the last one: if finite, so were those.
+        """Check the waiting losses by `loss`, their mean over all ranks: if it is finite, all of them are.
 
         Raises:
-            UserError: where one was not.
+            UserError: a loss is not finite.
         """
         if math.isfinite(loss):
             self._waiting.clear()
@@ -106,29 +115,31 @@ class LossWatch:
             self.check()
 
     def check(self) -> None:
-        """Look at the losses that wait; a collective.
+        """Check the waiting losses; a collective.
 
         Raises:
-            UserError: where one is not finite.
+            UserError: a loss is not finite.
         """
-        if self.policy == "stop" and (faults := self._all_waiting()):
-            step, value, ids = self._first_fault(faults)
+        if self.policy == "stop" and (faults := self._all_faults()):
+            step, what = self._describe(faults)
             raise UserError(
-                f"optimizer step {step}: {self._what(value, ids)}; the checkpoints are from before it. Look at these "
+                f"optimizer step {step}: {what}; the checkpoints are from before it. Look at these "
                 "rows, lower the learning rate or trainer.gradient_clip_val, and go on with --ckpt_path last; or let "
                 "such steps be left out, with --model.not_finite skip"
             )
 
     def before_saving(self, step: int) -> None:
-        """Look at the losses that wait, and at the weights, before a checkpoint of `step` steps is written.
+        """Check the waiting losses and the weights before the checkpoint of optimizer step `step` is written.
+
+        Gradients can be NaN although the loss is finite, and then the weights are NaN too.
 
         Raises:
-            UserError: where one is not finite: gradients may be NaN where the loss is a number.
+            UserError: a loss or a weight is not finite.
         """
         self.check()
         if self.policy == "ignore":
             return
-        names = [name for rank in self.world.all_gather(self._poisoned()) for name in rank]
+        names = [name for rank in self.world.all_gather(self._not_finite_here()) for name in rank]
         if names:
             raise UserError(
                 f"optimizer step {step}: weights of {names[0]} are not finite, though the losses that led there are; "
@@ -136,39 +147,35 @@ class LossWatch:
                 "with --ckpt_path last"
             )
 
-    def _poisoned(self) -> list[str]:
-        """Names of the trained parameters that are not finite, in their part on this rank."""
+    def _not_finite_here(self) -> list[str]:
+        """Names of the trained parameters that are not finite in this rank's part."""
         here = {
             name: parameter.to_local() if is_sharded(parameter) else parameter  # type: ignore[attr-defined]
             for name, parameter in self.network.named_parameters()
             if parameter.requires_grad
         }
-        with torch.no_grad():  # a sum is cheap, and finite wherever every element is and nothing overflows
+        with torch.no_grad():  # a finite sum has finite terms, and is cheap; elements are checked only when it is not
             suspect = ~torch.stack([tensor.sum(dtype=torch.float32) for tensor in here.values()]).isfinite()
             found = zip(here.items(), suspect.tolist(), strict=True)
             return [name for (name, tensor), is_suspect in found if is_suspect and not bool(tensor.isfinite().all())]
 
-    def _all_waiting(self) -> list[tuple[int, float, list[int]]]:
-        """Step, loss and examples of what waits and is not finite, of all ranks; nothing waits afterwards."""
+    def _all_faults(self) -> list[_Loss]:
+        """The waiting losses of all ranks that are not finite; empties the list of waiting losses."""
         waiting, self._waiting = self._waiting, []
         values = torch.stack([loss for _, loss, _ in waiting]).tolist() if waiting else []
-        mine = [
-            (step, value, ids.tolist())
-            for (step, _, ids), value in zip(waiting, values, strict=True)
-            if not math.isfinite(value)
-        ]
+        found = zip(waiting, values, strict=True)
+        mine = [_Loss(step, value, ids.tolist()) for (step, _, ids), value in found if not math.isfinite(value)]
         return [fault for rank in self.world.all_gather(mine) for fault in rank]
 
-    def _first_fault(self, faults: Sequence[tuple[int, float, list[int]]]) -> tuple[int, float, list[int]]:
-        first = min(step for step, _, _ in faults)
-        of_it = [fault for fault in faults if fault[0] == first]
-        return first, of_it[0][1], [index for _, _, ids in of_it for index in ids]
-
-    def _what(self, value: float, ids: Sequence[int]) -> str:
+    def _describe(self, faults: list[_Loss]) -> tuple[int, str]:
+        """The first optimizer step among the faults, and its loss and examples in words."""
+        step = min(fault.step for fault in faults)
+        faults = [fault for fault in faults if fault.step == step]
+        ids = [index for fault in faults for index in fault.ids]
         named = ids[:NUM_NAMED]
         more = f" and {len(ids) - len(named)} more" if len(ids) > len(named) else ""
         lines = ", ".join(str(self.rows.line(index)) for index in named)
-        return (
-            f"the loss is {value} with training examples {', '.join(map(str, named))}{more} among them "
+        return step, (
+            f"the loss is {faults[0].value} with training examples {', '.join(map(str, named))}{more} among them "
             f"({self.rows.path}, lines {lines}{more})"
         )

@@ -1,9 +1,9 @@
-"""What is minimised, and the one rule by which gradients are normalised.
+"""The loss, how gradients are normalised, and the metrics.
 
-The gradient at an optimizer step is the sum of per-example loss gradients over the window and over all ranks,
-divided by the number of examples that went in. So the loss is a sum, and the division happens once, at the step.
+An optimizer step uses the sum of the examples' gradients over the window and all ranks, divided by the number of
+examples in it. So the loss is a sum, and the division happens once, at the step.
 
-B: micro-batch size, C: number of classes.
+Shapes: B examples in the micro-batch, C classes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.nn import functional
 from project.private import divide_
 
 LOSS_UNIT = 2.0**-32
-"""Evaluation losses are counted in integer multiples of this, so that their sum does not depend on the order."""
+"""Evaluation losses are summed as integer multiples of this, so the sum does not depend on the order."""
 
 
 def summed_loss(
@@ -30,8 +30,8 @@ def summed_loss(
         logits: (B, C), any floating dtype; the loss is computed in float32.
         labels: (B,) int64.
         label_smoothing: share of the target spread over all classes, 0 to 1.
-        class_weights: (C,) float32; each example's loss is multiplied by its class's weight. The normaliser stays
-            the number of examples.
+        class_weights: (C,) float32, factors on the examples' losses by class. The normaliser is still the number of
+            examples.
     """
     losses = functional.cross_entropy(logits.float(), labels, label_smoothing=label_smoothing, reduction="none")  # (B,)
     if class_weights is not None:
@@ -40,14 +40,14 @@ def summed_loss(
 
 
 def only_counted(logits: Tensor, labels: Tensor, num_examples: int) -> tuple[Tensor, Tensor]:
-    """The rows that enter the loss: all of them, or none where this rank has no examples left.
+    """The rows that enter the loss: all of them, or none if this rank has no examples left.
 
-    Such a rank carries one row (data/order.py), so that it joins every collective; the row counts for nothing.
+    A rank without examples has one stand-in row (data/order.py), so that it joins every collective.
 
     Args:
         logits: (B, C).
         labels: (B,) int64.
-        num_examples: examples of this rank's micro-batch that count: B or 0.
+        num_examples: examples of this rank's micro-batch that count, B or 0.
     """
     return (logits, labels) if num_examples else (logits[:0], labels[:0])
 
@@ -59,18 +59,18 @@ def normalise(parameters: Iterable[nn.Parameter], num_examples: float) -> None:
 
 
 def balanced_weights(label_counts: Tensor) -> Tensor:
-    """Class weights inverse to frequency with a mean of one over the examples: n / (C · count), (C,) float32.
+    """Class weights inverse to frequency, (C,) float32: n / (C · count), with a mean of 1 over the n examples.
 
-    The formula of scikit-learn's `class_weight="balanced"` (King and Zeng 2001).
+    The formula of scikit-learn's `class_weight="balanced"` (King and Zeng 2001). `label_counts` is (C,) int64.
     """
     counts = label_counts.double()
     return (counts.sum() / (len(counts) * counts)).float()
 
 
 def loss_counts(logits: Tensor, labels: Tensor) -> Tensor:
-    """The micro-batch's plain cross-entropy as two integers, (2,) int64; no smoothing and no class weights.
+    """The micro-batch's cross-entropy as two integers, (2,) int64, without smoothing or class weights.
 
-    The first is the sum of the finite losses in units of `LOSS_UNIT`, the second counts those that are not finite.
+    The first is the sum of the finite losses in units of `LOSS_UNIT`, the second the number of losses not finite.
     """
     losses = functional.cross_entropy(logits.float(), labels, reduction="none").double()
     finite = losses.isfinite()
@@ -80,9 +80,9 @@ def loss_counts(logits: Tensor, labels: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Scores:
-    """Metrics of one evaluation, in float64, derived from integer counts.
+    """Metrics of one evaluation, computed in float64 from integer counts.
 
-    `precision`, `recall`, `f1` and `support` hold one value per class. A ratio whose denominator is zero is 0.
+    `precision`, `recall`, `f1` and `support` hold one value per class. A ratio with denominator 0 is 0.
     """
 
     loss: float
@@ -95,21 +95,16 @@ class Scores:
     support: tuple[int, ...]
 
     def logged(self, split: str) -> dict[str, float]:
-        """The metrics that are logged, as `<split>/loss`, `/accuracy` and `/macro_f1`."""
+        """The metrics to log, as `<split>/loss`, `<split>/accuracy` and `<split>/macro_f1`."""
         return {f"{split}/{name}": getattr(self, name) for name in ("loss", "accuracy", "macro_f1")}
-
-    def metric(self, monitor: str) -> float:
-        """The value of a metric by the name under which it is logged, such as val/macro_f1."""
-        value: float = getattr(self, monitor.rpartition("/")[2])
-        return value
 
 
 def scores(confusion: Tensor, losses: Tensor) -> Scores:
-    """Metrics from counts.
+    """Compute the metrics from counts.
 
     Args:
         confusion: (C, C) int64; rows are true classes, columns predicted ones.
-        losses: (2,) int64, the sum of `loss_counts`; a loss that was not finite makes `Scores.loss` NaN.
+        losses: (2,) int64, the sum of `loss_counts`; one loss that is not finite makes `Scores.loss` NaN.
     """
     counts = confusion.double()
     correct, support, predicted = counts.diagonal(), counts.sum(dim=1), counts.sum(dim=0)

@@ -1,7 +1,7 @@
-"""The arithmetic of a run, computed once: micro-batches, accumulation windows, optimizer steps.
+"""The plan of a run: its numbers of micro-batches, windows and optimizer steps.
 
-A window is the micro-batches between two optimizer steps. Every number here comes from the data and the settings;
-neither twin asks a framework for it (Lightning's `estimated_stepping_batches` sets the data up too early).
+A window is the micro-batches between two optimizer steps. Both twins compute these numbers here, from the data and the
+settings; Lightning's `estimated_stepping_batches` would set the data up too early.
 """
 
 from __future__ import annotations
@@ -14,32 +14,31 @@ from project.errors import UserError
 
 @dataclass(frozen=True)
 class Plan:
-    """Settings of a run and the counts that follow from them.
+    """Settings of a run, and the counts that follow from them. Micro-batches and epochs are numbered from 0.
 
     Raises:
-        UserError: where no number of steps follows from the settings.
+        UserError: the settings leave nothing to train, set no end, or cut a window by a validation.
     """
 
     num_examples: int
     batch_size: int
     """Examples per micro-batch and rank."""
     drop_last: bool = False
-    """Leave out an epoch's last micro-batch where it is not full on every rank."""
+    """Leave out an epoch's last micro-batch if it is not full on every rank."""
     world_size: int = 1
     rank: int = 0
-    """This process among them."""
     accumulate_grad_batches: int = 1
     """Micro-batches per window; an epoch's last window may hold fewer."""
     max_epochs: int = 1
-    """-1: without limit."""
+    """Epochs; -1: without limit."""
     max_steps: int = -1
     """Optimizer steps; -1: without limit."""
     limit_train_batches: int | float = 1.0
-    """An int counts micro-batches per epoch, a float is a fraction of them: Lightning's meaning."""
+    """Micro-batches per epoch as an int, or as a fraction of an epoch."""
     val_check_interval: int | float = 1.0
     """Micro-batches between validations, as an int, or as a fraction of an epoch."""
     check_val_every_n_epoch: int | None = 1
-    """Epochs between validations; None: `val_check_interval` counts through epochs."""
+    """Epochs between validations; None: `val_check_interval` counts across epochs."""
 
     def __post_init__(self) -> None:
         if self.drop_last and not self._num_available:
@@ -86,20 +85,20 @@ class Plan:
         return min(self._num_available, self.limit_train_batches)
 
     def closes_window(self, micro_batch: int) -> bool:
-        """Whether an optimizer step follows micro-batch `micro_batch` (from 0) of an epoch."""
+        """Whether an optimizer step follows this micro-batch of an epoch."""
         return (micro_batch + 1) % self.accumulate_grad_batches == 0 or self.closes_epoch(micro_batch)
 
     def num_counted(self, micro_batch: int) -> int:
-        """Examples of this rank's micro-batch `micro_batch` (from 0) that count; 0 where a row only stands in."""
+        """Examples in this rank's part of the micro-batch; 0 if the rank has a stand-in row only."""
         return len(range(self.rank, self.num_counted_together(micro_batch), self.world_size))
 
     def num_counted_together(self, micro_batch: int) -> int:
-        """Examples of all ranks' micro-batches `micro_batch`."""
+        """Examples of the micro-batch on all ranks together."""
         global_batch_size = self.batch_size * self.world_size
         return min(global_batch_size, self.num_examples - micro_batch * global_batch_size)
 
     def num_rows(self, epoch: int, micro_batch: int) -> int:
-        """Rows that all ranks together are trained on before micro-batch `micro_batch` of epoch `epoch`."""
+        """Rows that all ranks together train on before this micro-batch of this epoch."""
         per_epoch, in_epoch = (
             min(num_micro_batches * self.batch_size * self.world_size, self.num_examples)
             for num_micro_batches in (self.num_micro_batches, micro_batch)
@@ -107,7 +106,7 @@ class Plan:
         return epoch * per_epoch + in_epoch
 
     def closes_epoch(self, micro_batch: int) -> bool:
-        """Whether micro-batch `micro_batch` (from 0) is an epoch's last one."""
+        """Whether this micro-batch is an epoch's last one."""
         return micro_batch + 1 == self.num_micro_batches
 
     @property
@@ -118,7 +117,7 @@ class Plan:
         return self.val_check_interval
 
     def validates_after(self, epoch: int, micro_batch: int) -> bool:
-        """Whether a validation follows micro-batch `micro_batch` of epoch `epoch`, both from 0."""
+        """Whether a validation follows this micro-batch of this epoch."""
         if self.check_val_every_n_epoch is None:
             return (epoch * self.num_micro_batches + micro_batch + 1) % self.num_validation_batches == 0
         due = (epoch + 1) % self.check_val_every_n_epoch == 0
@@ -131,7 +130,7 @@ class Plan:
 
     def _validation_cuts_a_window(self) -> bool:
         every, per_epoch = self.num_validation_batches, self.num_micro_batches
-        if self.check_val_every_n_epoch is None:  # counted through epochs: the places repeat after some epochs
+        if self.check_val_every_n_epoch is None:  # counted across epochs: the places repeat after some epochs
             places = [every * count % per_epoch for count in range(1, per_epoch // gcd(every, per_epoch) + 1)]
         else:
             places = [place % per_epoch for place in range(every, per_epoch + 1, every)]
@@ -139,12 +138,12 @@ class Plan:
 
     @property
     def num_epochs(self) -> int:
-        """Epochs of the whole run, the last one perhaps cut short by `max_steps`."""
+        """Epochs of the whole run; `max_steps` may end the last one early."""
         return -(-self.total_steps // self.num_windows)
 
     @property
     def total_steps(self) -> int:
-        """Optimizer steps of the whole run: what a scheduler such as OneCycleLR has to know."""
+        """Optimizer steps of the whole run; a scheduler such as OneCycleLR needs it."""
         if self.max_epochs < 0:
             return self.max_steps
         by_epochs = self.num_windows * self.max_epochs

@@ -1,6 +1,6 @@
-"""How network, optimizer and scheduler are made from the `model` group of the configuration.
+"""Builds network, optimizer and scheduler from the `model` group of the configuration.
 
-Both twins take their `model` keys from `Recipe` and build through its methods, so the YAML cannot drift.
+Both twins take their `model` keys from `Recipe` and build with its methods, so both read the same YAML.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass
 class Recipe:
-    """The `model` group: what is trained, and by which optimizer and scheduler."""
+    """The `model` group: network, optimizer and scheduler."""
 
     network: Callable[[int, int], nn.Module]
     """Class of the network, called with the numbers of tokens and of classes and its init_args; yours works too."""
@@ -73,13 +73,12 @@ class Recipe:
         return self.lr_interval == "epoch" and self.lr_monitor is None
 
     def build_network(self, num_tokens: int, num_classes: int) -> nn.Module:
-        """A freshly initialised float32 network on the CPU.
+        """A new float32 network on the CPU.
 
-        The weights come from a generator state of their own, so the same seed gives the same start whatever was
-        drawn before, on any world size, and the global random stream is left where it was.
+        The weights depend on `seed` alone, and drawing them does not advance the global random stream.
 
         Raises:
-            UserError: where the class refuses its arguments.
+            UserError: the class refuses its arguments, or `check_contract` refuses the network.
         """
         dtype = torch.get_default_dtype()
         with torch.random.fork_rng(devices=[]):
@@ -96,10 +95,10 @@ class Recipe:
                 torch.set_default_dtype(dtype)
 
     def build_optimizer(self, network: nn.Module) -> Optimizer:
-        """The optimizer over two groups: matrices, and everything of one dimension or none, without weight decay.
+        """The optimizer, with two groups: parameters of two dimensions or more, and the rest without weight decay.
 
         Raises:
-            UserError: where the class refuses its arguments or the groups.
+            UserError: the class refuses its arguments or the groups.
         """
         parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
         groups = [
@@ -112,10 +111,11 @@ class Recipe:
             raise UserError(f"model.optimizer: {error}") from error
 
     def build_lr_scheduler(self, optimizer: Optimizer, plan: Plan) -> LRScheduler | None:
-        """The scheduler; one that was left without `total_steps` (and `epochs`) is given how often it will advance.
+        """The scheduler, or None. Open `total_steps` (without `epochs`) become the number of its advances.
 
         Raises:
-            UserError: where ReduceLROnPlateau has no metric to watch, or another one is given a metric.
+            UserError: the class refuses its arguments, ReduceLROnPlateau has no metric to watch, or another scheduler
+                has one.
         """
         if self.lr_scheduler is None:
             return None
@@ -135,10 +135,10 @@ class Recipe:
         return lr_scheduler
 
     def build_class_weights(self, labels: Sequence[Label], label_counts: Tensor) -> Tensor | None:
-        """Weights of the classes in the order of `labels`, (C,) float32, or None.
+        """Weights of the classes in the order of `labels`, (C,) float32, or None; `label_counts` is (C,) int64.
 
         Raises:
-            UserError: where a weight is given to a label that is not there.
+            UserError: `class_weights` names a label that the training rows do not have.
         """
         if self.class_weights is None:
             return None
@@ -153,9 +153,9 @@ class Recipe:
 
 
 def plain_factory(factory: Callable[..., T]) -> Callable[..., T]:
-    """The class with its arguments. jsonargparse's own factory holds its parser, which cannot be copied or pickled.
+    """A jsonargparse factory as a plain `functools.partial`; any other factory unchanged.
 
-    A factory of any other kind is returned as it is.
+    jsonargparse's factory holds its parser, which cannot be copied or pickled.
     """
     if isinstance(factory, functools.partial) and factory.args and isinstance(factory.args[-1], type):
         return functools.partial(factory.args[-1], **factory.keywords)
@@ -163,27 +163,27 @@ def plain_factory(factory: Callable[..., T]) -> Callable[..., T]:
 
 
 def describe_network(factory: Callable[[int, int], nn.Module], network: nn.Module) -> dict[str, Any]:
-    """`network` as plain data, {"class_path", "init_args"}, from which `network_from` builds it again.
+    """`network` as plain data, {"class_path", "init_args"}; `network_from` makes a factory of it again.
 
     Raises:
-        UserError: where an argument is not plain data, and so cannot stand in a checkpoint.
+        UserError: an argument is not plain data, so a checkpoint cannot hold it.
     """
     init_args = dict(getattr(factory, "keywords", {}))
     for name, value in init_args.items():
         if not _is_plain(value):
             raise UserError(
                 f"model.network.init_args.{name}: a {type(value).__name__} cannot be stored in a checkpoint; "
-                "take numbers, strings, lists or mappings and build the object inside the network"
+                "use numbers, strings, lists or mappings, and build the object inside the network"
             )
     its_class = class_of(network)
     return {"class_path": f"{its_class.__module__}.{its_class.__qualname__}", "init_args": init_args}
 
 
 def network_from(description: Mapping[str, Any]) -> Callable[[int, int], nn.Module]:
-    """The factory that `describe_network` described; its class is imported only where it is trusted (see trust.py).
+    """The factory that `describe_network` described. Imports the class only if it is trusted (config/trust.py).
 
     Raises:
-        UserError: where the class is not trusted, is not there, or is no `torch.nn.Module`.
+        UserError: the class is not trusted, does not exist, or is not a `torch.nn.Module`.
     """
     path = str(description.get("class_path"))
     try:
@@ -196,19 +196,19 @@ def network_from(description: Mapping[str, Any]) -> Callable[[int, int], nn.Modu
     except (ImportError, AttributeError, ValueError) as error:
         raise UserError(f"{path}: the checkpoint's network class cannot be imported ({error})") from error
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
-        raise UserError(f"{path}: the checkpoint names this as its network, but it is no torch.nn.Module")
+        raise UserError(f"{path}: the checkpoint names this as its network, but it is not a torch.nn.Module")
     init_args = description.get("init_args")
     if not isinstance(init_args, Mapping):
-        raise UserError(f"{path}: the checkpoint's init_args of it are no mapping; take another checkpoint")
+        raise UserError(f"{path}: the checkpoint's init_args are not a mapping; take another checkpoint")
     return functools.partial(found, **init_args)
 
 
 @torch.no_grad()
 def check_contract(network: nn.Module, num_classes: int) -> None:
-    """Call the network once, in evaluation mode, on two short rows of unknown words.
+    """Call the network once in evaluation mode, on two short rows of unknown tokens.
 
     Raises:
-        UserError: where it does not map tokens (B, T) and lengths (B,) to logits (B, C).
+        UserError: it does not map tokens (B, T) and lengths (B,) to logits (B, C).
     """
     network.eval()
     contract = "expected forward(tokens (B, T), lengths (B,)) → logits (B, C)"
@@ -227,10 +227,10 @@ def check_contract(network: nn.Module, num_classes: int) -> None:
 
 
 def check_compiler() -> None:
-    """Say what torch.compile would miss on this machine.
+    """Check that this machine has what torch.compile needs.
 
     Raises:
-        UserError: where a C++ compiler or Python's headers are missing.
+        UserError: a C++ compiler or Python's headers are missing.
     """
     if not any(shutil.which(name) for name in ("c++", "g++", "clang++")):
         raise UserError("model.compile: no C++ compiler found (c++, g++ or clang++); install one, such as g++")
