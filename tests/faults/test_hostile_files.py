@@ -87,16 +87,16 @@ def test_a_bomb_is_refused_before_anything_is_unpacked(kind: str, made: Any, mon
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("os_system", "unsafe, it names posix.system, and a checkpoint is plain data and tensors; nothing of it was"),
+        ("os_system", "unsafe, it names posix.system, and a checkpoint holds only plain data and tensors; nothing was"),
         ("builtins_eval", "unsafe, it names eval, "),
         (
             "legacy_torch_format",
-            "no checkpoint, it begins with the bytes 80 02 8a 0a; such a file begins with 50 4b 03",
+            "not a checkpoint, it begins with the bytes 80 02 8a 0a; a checkpoint begins with 50 4b 03",
         ),
-        ("empty", "no checkpoint, it is empty; "),
+        ("empty", "not a checkpoint, it is empty; "),
         ("cut_in_half", "damaged checkpoint, its table of contents cannot be read"),
         ("flipped_bit", "in it is not what was written; take another"),
-        ("torchscript_archive", "a TorchScript program, no checkpoint"),
+        ("torchscript_archive", "a TorchScript program, not a checkpoint"),
         ("torch_package", "there is no data.pkl in it"),
         ("instantiator_in_a_real_checkpoint", "unsafe, hyper_parameters may name code to call"),
         ("network_of_another_library", "os.system: refused, "),
@@ -143,11 +143,11 @@ DAMAGED = {
         "tokenizer and labels cannot be read",
     ),
     "no labels": ("vocabulary", {"tokenizer": "{}"}, "tokenizer and labels cannot be read"),
-    "no vocabulary": ("vocabulary", None, "damaged checkpoint, classifier.vocabulary is missing or of another kind"),
+    "no vocabulary": ("vocabulary", None, "damaged checkpoint, classifier.vocabulary is missing or of another type"),
     "length of words": (
         "max_tokens",
         "many",
-        "damaged checkpoint, classifier.max_tokens is missing or of another kind",
+        "damaged checkpoint, classifier.max_tokens is missing or of another type",
     ),
     "an argument too many": (
         "network",

@@ -212,7 +212,7 @@ def test_init_from_another_network_is_refused(corpus: Corpus, capsys: pytest.Cap
     ("content", "message"),
     [
         (None, "no such checkpoint"),
-        (b"", "no checkpoint, it is empty"),
+        (b"", "not a checkpoint, it is empty"),
         (b"PK\x03\x04 not really", "damaged checkpoint"),
         ({"state_dict": {}}, "not a checkpoint of this project"),
         ({"classifier": {"format": 99}}, "format 99, but this version reads format 1"),

@@ -1,1 +1,1 @@
-"""The file that both twins write and read, and where a saved run stands."""
+"""The checkpoint file of both twins, and the position of a saved run."""

@@ -1,7 +1,7 @@
-"""Opens files made by `torch.save`, and refuses whatever else may bear such a name; nothing in a file is executed.
+"""Reads files of `torch.save` from anybody, and executes nothing in them.
 
-A file from a stranger may be a program (a pickle calls any function), a bomb (a few bytes that unpack to all memory),
-or something that never ends (a pipe). Only plain data and tensors pass, no larger than the file says it is.
+A file from a stranger may run code (a pickle can call any function), fill the memory (a zip bomb) or never end (a
+pipe). Only plain data and tensors are loaded, and only if they unpack to no more bytes than the file has.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ import torch
 from project.errors import UserError
 from project.private import archive_reader
 
-ZIP = b"PK\x03\x04"  # what torch.save writes; older forms are pickles from the first byte on
-NAMED = re.compile(r"(?:GLOBAL|function|but got) (?:<[\w ]+? ')?([\w.]+)")  # in what torch says of a refused pickle
+ZIP = b"PK\x03\x04"  # the start of what torch.save writes; its older formats are bare pickles
+NAMED = re.compile(r"(?:GLOBAL|function|but got) (?:<[\w ]+? ')?([\w.]+)")  # in torch's message about a refused pickle
 
 
 def load_archive(path: str | Path) -> Any:
-    """The file's content, tensors on the CPU.
+    """The file's content, with tensors on the CPU.
 
     Raises:
-        UserError: where the file is missing, damaged or unsafe: one line that says so.
+        UserError: the file is missing, damaged or unsafe; the message has one line.
     """
     path = Path(path)
     with _opened(path) as file:
         _check_archive(path, file)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of torch, on what it refuses in the next moment
+                warnings.simplefilter("ignore")  # torch warns of what it then refuses
                 return torch.load(file, map_location="cpu", weights_only=True)
-        except Exception as error:  # a hostile file may drive the reader into any
+        except Exception as error:  # a hostile file can cause any error in the reader
             raise UserError(f"{path}: {_reason(error)}") from None
 
 
 def _opened(path: Path) -> IO[bytes]:
-    """The file, once and for all: what is looked at is what is read, also where somebody puts another in its place."""
+    """Open the file once, so that the file that is checked is the file that is read, even if it is replaced."""
     try:
-        # NONBLOCK: a pipe that nobody writes to would otherwise be waited for
+        # O_NONBLOCK: opening a pipe without a writer would block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise UserError(f"{path}: no such checkpoint") from None
@@ -66,9 +66,9 @@ def _check_archive(path: Path, file: IO[bytes]) -> None:
     file.seek(0)
     if head != ZIP:
         found = f"it begins with the bytes {head.hex(' ')}" if head else "it is empty"
-        raise UserError(f"{path}: no checkpoint, {found}; such a file begins with {ZIP.hex(' ')}")
+        raise UserError(f"{path}: not a checkpoint, {found}; a checkpoint begins with {ZIP.hex(' ')}")
     try:
-        # the reader that torch.load takes, so that both see the same parts of a file with two tables of contents
+        # The reader that torch.load uses: a file may have two tables of contents, and both must see the same one.
         reader = archive_reader(file)
         names = reader.get_all_records()
         claimed = sum(map(reader.get_record_size, names))
@@ -77,18 +77,19 @@ def _check_archive(path: Path, file: IO[bytes]) -> None:
     finally:
         file.seek(0)
     if "constants.pkl" in names:
-        raise UserError(f"{path}: a TorchScript program, no checkpoint; take one that this project has written")
+        raise UserError(f"{path}: a TorchScript program, not a checkpoint; take a checkpoint of this project")
     if "data.pkl" not in names:
-        raise UserError(f"{path}: no checkpoint, there is no data.pkl in it; take one that this project has written")
+        raise UserError(f"{path}: not a checkpoint, there is no data.pkl in it; take a checkpoint of this project")
 
-    if claimed > size:  # torch.save packs nothing
+    if claimed > size:  # torch.save does not compress
         raise UserError(
-            f"{path}: unsafe, {size} bytes claim to unpack to {claimed}, and a checkpoint never grows; nothing was read"
+            f"{path}: unsafe, {size} bytes claim to unpack to {claimed}, and a checkpoint is not compressed; "
+            "nothing was read"
         )
 
     try:
         with ZipFile(file) as archive:
-            flipped = archive.testzip()  # torch reads a flipped bit as if it were right
+            flipped = archive.testzip()  # torch does not check the checksums
     except (BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
         raise UserError(f"{path}: damaged checkpoint, {error}; take another") from None
     finally:
@@ -101,7 +102,7 @@ def _reason(error: Exception) -> str:
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error).strip())
     named = NAMED.search(text)
     if "Weights only load failed" in text and named:
-        return f"unsafe, it names {named[1]}, and a checkpoint is plain data and tensors; nothing of it was executed"
-    detail = text.partition("WeightsUnpickler error: ")[2].strip() or text  # torch goes on at length
+        return f"unsafe, it names {named[1]}, and a checkpoint holds only plain data and tensors; nothing was executed"
+    detail = text.partition("WeightsUnpickler error: ")[2].strip() or text  # torch's message is long
     detail = re.split(r"[.:;]?\s*(?:\n|\. )", detail)[0][:120] or type(error).__name__
-    return f"damaged checkpoint, or no checkpoint at all ({detail}); take another"
+    return f"damaged checkpoint, or not a checkpoint ({detail}); take another"

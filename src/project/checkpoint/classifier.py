@@ -1,4 +1,4 @@
-"""A trained classifier by itself: network, vocabulary and text length, as a checkpoint of either twin holds them."""
+"""A trained classifier from a checkpoint of either twin: network, vocabulary and maximum text length."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Classifier:
 
     @classmethod
     def load(cls, path: str | Path) -> Classifier:
-        """The classifier of a checkpoint written by either twin, on the CPU and in evaluation mode.
+        """The classifier of a checkpoint, on the CPU and in evaluation mode.
 
-        The module of the network's class is imported: take checkpoints from people whose code you would run.
+        Imports the module of the network's class, if it is trusted (config/trust.py).
 
         Raises:
-            UserError: where the file does not hold one: one line that says why.
+            UserError: the file is not such a checkpoint, or its network cannot be built; the message has one line.
         """
         content = read_classifier(path)
         description = content["classifier"]
@@ -56,12 +56,12 @@ class Classifier:
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """The classes, in the order of the probabilities' columns."""
+        """The labels, in the order of the columns of `probabilities`."""
         return self.vocabulary.labels
 
     @torch.inference_mode()
     def probabilities(self, texts: Sequence[str]) -> Tensor:
-        """Class probabilities, (N, C) float32, of N texts; all of them go through the network at once."""
+        """Class probabilities, (N, C) float32, of N texts in one batch."""
         encoded = self.vocabulary.tokenizer.encode_batch(list(texts))
         examples = [
             Example(torch.tensor(cut(tokens, self.max_tokens)), label=0, index=index)
@@ -76,19 +76,19 @@ def tokenizer_in(path: str | Path) -> Tokenizer:
     """The tokenizer of a checkpoint.
 
     Raises:
-        UserError: where the file holds none.
+        UserError: the file is not such a checkpoint.
     """
     return Vocabulary.from_state(read_classifier(path)["classifier"]["vocabulary"]).tokenizer
 
 
 def start_from(path: str | Path, factory: Any, network: nn.Module, vocabulary: Vocabulary) -> list[str]:
-    """Copy the weights of the checkpoint `path` into `network`; `model.init_from`.
+    """Copy the weights of the checkpoint `path` into `network`, for `model.init_from`.
 
-    Where the checkpoint's labels are not this run's, the tensors whose shape depends on the number of classes keep
-    their fresh values; their names are returned.
+    If the checkpoint has other labels, the tensors whose shape depends on the number of classes keep their initial
+    values. Returns the names of these tensors.
 
     Raises:
-        UserError: where the network is another one than the checkpoint's.
+        UserError: the checkpoint's network has other tensors.
     """
     content = read_classifier(path)
     theirs = Vocabulary.from_state(content["classifier"]["vocabulary"])

@@ -1,4 +1,4 @@
-"""The states of every random generator that a training run may draw from, as tensors and plain numbers."""
+"""Saves and restores the states of all random generators that a training run may use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 def random_states(device: torch.device) -> dict[str, Any]:
-    """States of Python's, NumPy's and torch's generators, and of `device` where that is a CUDA device."""
+    """States of Python's, NumPy's and torch's generators, and of a CUDA `device`, as tensors and plain numbers."""
     version, words, next_gaussian = random.getstate()
     kind, keys, position, has_gaussian, gaussian = numpy.random.get_state(legacy=True)
     return {
@@ -29,7 +29,7 @@ def random_states(device: torch.device) -> dict[str, Any]:
 
 
 def restore_random_states(states: Mapping[str, Any], device: torch.device) -> None:
-    """Put every generator where `random_states` found it; a CUDA state is left out on another kind of device."""
+    """Restore what `random_states` returned; a CUDA state is ignored on another kind of device."""
     python, by_numpy = states["python"], states["numpy"]
     random.setstate((python["version"], tuple(python["words"].tolist()), python["next_gaussian"]))
     keys = by_numpy["keys"].numpy().astype(numpy.uint32)

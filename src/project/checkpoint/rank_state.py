@@ -1,4 +1,4 @@
-"""What a checkpoint holds of each rank: its random states, and what it trained since the last logged step."""
+"""The `ranks` of a checkpoint: each rank's random states, and its loss and examples since the last logged step."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def rank_state(device: torch.device, interval: Interval) -> dict[str, Any]:
 def restore_rank(
     ranks: Sequence[Mapping[str, Any]], world: World, device: torch.device, interval: Interval, new_seed: int
 ) -> None:
-    """Put back this rank's state.
+    """Restore this rank's state.
 
-    Where the number of ranks has changed, dropout goes on from `new_seed` plus the rank, and the main rank takes over
-    the losses of all.
+    If the number of ranks has changed, each rank seeds torch with `new_seed` plus its rank, and the main rank takes the
+    losses of all.
     """
     if len(ranks) == world.size:
         restore_random_states(ranks[world.rank]["random"], device)

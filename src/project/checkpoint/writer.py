@@ -1,4 +1,4 @@
-"""Writes a run's checkpoints: at once, or in the background while training goes on with the next step."""
+"""Writes a run's checkpoints at once, or in the background while training continues."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from project.private import storage_key
 
 
 class CheckpointWriter:
-    """Writes files one after another, in the order asked for.
+    """Writes files one after another, in the order of the calls.
 
     Args:
-        in_background: let a thread write, so that `write` returns once the tensors are copied to the CPU's memory. Each
-            file is waited for before the next one of its name; after an error nothing more is written.
+        in_background: let a thread write, so that `write` returns once the tensors are copied to the CPU's memory. A
+            file is finished before the next one of its name begins. After an error nothing more is written.
     """
 
     def __init__(self, in_background: bool) -> None:
@@ -33,7 +33,7 @@ class CheckpointWriter:
         """Write the content as it is now.
 
         Raises:
-            UserError: where this, or what was written before in the background, cannot be written.
+            UserError: this file, or an earlier one in the background, cannot be written.
         """
         if not self.in_background:
             write_checkpoint(path, content)
@@ -43,17 +43,17 @@ class CheckpointWriter:
         self._pending[path] = self._pool.submit(self._write, path, copied(content))
 
     def wait_for(self, *paths: Path) -> None:
-        """Return when these files are written that were begun; without a name, when all are.
+        """Wait until these files are written; without arguments, until all are.
 
         Raises:
-            UserError: where one could not be written.
+            UserError: a file could not be written.
         """
         wait([self._pending.pop(path) for path in paths or list(self._pending) if path in self._pending])
         if self._error is not None:
             raise self._error
 
     def close(self) -> None:
-        """Let what was begun come to its end, well or not."""
+        """Wait for all files; errors are not raised."""
         if self._pool is not None:
             self._pool.shutdown()
 
@@ -66,10 +66,10 @@ class CheckpointWriter:
 
 
 def copied(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A deep copy whose tensors lie in the CPU's memory, complete when this returns.
+    """A deep copy with tensors in the CPU's memory, complete when this returns.
 
-    Tensors that share memory share it in the copy, and objects that occur twice are one object there, so torch.save
-    makes the same file of it.
+    Tensors that share storage share it in the copy, and an object that occurs twice is one object there. So
+    `torch.save` writes the same file.
     """
     storages: dict[int, Tensor] = {}
     copies: dict[int, Any] = {id(tensor): _on_cpu(tensor, storages) for tensor in tensors_in(content)}
@@ -79,7 +79,7 @@ def copied(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _on_cpu(tensor: Tensor, storages: dict[int, Tensor]) -> Tensor:
-    """A copy of the tensor's whole storage, once for all that share it, and the tensor's part of that."""
+    """The tensor's view of a CPU copy of its storage; tensors that share storage share the copy."""
     storage = tensor.untyped_storage()
     if storage_key(tensor) not in storages:
         all_bytes = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
