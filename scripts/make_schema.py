@@ -72,8 +72,8 @@ def classes() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def content() -> dict[str, Any]:
     """What the file has to say."""
-    twins = {"hand": described(parser_of("predict")), "lit": described(parser_of_lit())}
-    return {"made_from": made_from(), **twins, "classes": dict(sorted(classes()))}
+    hand = {"hand": described(parser_of("fit")), "evaluation": described(parser_of("predict"))}
+    return {"made_from": made_from(), **hand, "lit": described(parser_of_lit()), "classes": dict(sorted(classes()))}
 
 
 def text(value: dict[str, Any]) -> str:

@@ -69,3 +69,4 @@ def test_a_class_is_described_under_the_keys_that_take_it(path: str) -> None:
 def test_output_is_a_key_of_predict_alone() -> None:
     assert "output" in as_described("hand", "predict").keys
     assert "output" not in as_described("hand", "test").keys
+    assert "output" not in as_described("lit", "fit").keys

@@ -58,9 +58,9 @@ def described(twin: str, command: str) -> Source | None:
 
 def as_described(twin: str, command: str) -> Source:
     """The keys of a twin's command, as they were when the description was made."""
-    entries = content()[twin]["keys"]
-    keys = {key: _takes(entry) for key, entry in entries.items() if key != "output" or command == "predict"}
-    links = dict(content()[twin]["links"])
+    section = content()["evaluation" if twin == "hand" and command != "fit" else twin]
+    keys = {key: _takes(entry) for key, entry in section["keys"].items() if key != "output" or command == "predict"}
+    links = dict(section["links"])
 
     def arguments(path: str, takes: Takes) -> dict[str, Takes]:
         found = content()["classes"].get(path)

@@ -70,13 +70,13 @@ def short_help(name: str, command: str) -> str:
         name: the command as it is typed, such as `hand predict`.
         command: fit, validate, test or predict.
     """
-    source = as_described("hand", command)
+    keys = as_described("hand", command).keys | as_described("hand", "fit").keys
     call = f"python -m project {name}"
     wanted = "--config FILE" if command == "fit" else "[--config FILE]"
     lines = [f"usage: {call} {wanted} [--KEY VALUE …]", "", DOES[command], ""]
     lines += _entry("-c, --config FILE", "A YAML file; later ones win.")
     for key in SHOWN[command]:
-        takes = source.keys[key]
+        takes = keys[key]
         lines += _entry(f"--{key}{_default(takes)}", _first_sentence(takes.help))
     lines += ["", "examples:", *(f"  {example.format(call)}" for example in EXAMPLES[command]), ""]
     lines += textwrap.wrap(CHECKPOINTS.get(command, CHECKPOINTS[""]), WIDTH)

@@ -250,7 +250,7 @@ def _bases(typehint: Any) -> Iterator[tuple[type, int | None]]:
         elif (
             isinstance(member, type)
             and not origin
-            and member not in (bool, *WORDS)
+            and member not in (Any, bool, *WORDS)
             and member.__name__ not in UNWRITABLE
         ):
             yield member, None

@@ -1,4 +1,7 @@
-"""The four precisions: dtype of the network, context of a forward pass, gradient scaler; and the device."""
+"""The precisions: dtype of the network, context of a forward pass, gradient scaler; and the device.
+
+Training takes four of them (trainer.py); an evaluation also takes the others in which Lightning trains.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import torch
 
 from project.errors import UserError
+
+TRUE = {"bf16-true": torch.bfloat16, "16-true": torch.float16, "64-true": torch.float64}
 
 
 def pick_device(accelerator: str, local_rank: int = 0) -> torch.device:
@@ -27,15 +32,15 @@ def pick_device(accelerator: str, local_rank: int = 0) -> torch.device:
 
 def network_dtype(precision: str) -> torch.dtype:
     """The dtype of weights and buffers."""
-    return torch.bfloat16 if precision == "bf16-true" else torch.float32
+    return TRUE.get(precision, torch.float32)
 
 
 def forward_context(precision: str, device: torch.device) -> Callable[[], AbstractContextManager[object]]:
     """A factory for the context of each forward pass, which includes the loss."""
     if precision == "32-true":
         return nullcontext
-    if precision == "bf16-true":
-        return lambda: _default_dtype(torch.bfloat16)
+    if precision in TRUE:
+        return lambda: _default_dtype(TRUE[precision])
     dtype = torch.bfloat16 if precision == "bf16-mixed" else torch.float16
     # Without autocast's cache, a weight that is used twice is cast twice, and its two gradients add up in float32.
     return lambda: torch.autocast(device.type, dtype=dtype, cache_enabled=False)

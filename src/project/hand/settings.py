@@ -18,7 +18,14 @@ from project.config.description import described
 from project.config.trust import HELP
 from project.data.config import DataConfig
 from project.errors import UserError
-from project.hand.trainer import OTHER_KEYS, TrainerConfig, refuse_other_keys
+from project.hand.trainer import (
+    EVALUATES_AS,
+    OF_TRAINING,
+    OTHER_KEYS,
+    TrainerConfig,
+    in_full,
+    refuse_other_keys,
+)
 from project.learn.recipe import Recipe
 from project.ranks.config import Distributed
 from project.trace.config import Trace
@@ -67,9 +74,17 @@ def parser_of(command: str, *, explains: bool = True) -> ArgumentParser:
     )
     parser.add_argument("-c", "--config", action="config", help="A YAML file; later ones win.")
     parser.add_argument("--seed_everything", type=bool | int, default=0, help="Seed of everything random.")
-    parser.add_class_arguments(TrainerConfig, "trainer")
-    for key, accepted in OTHER_KEYS.items():
-        parser.add_argument(f"--trainer.{key}", type=Any, default=accepted[0], help=SUPPRESS)
+    ignored = {key: accepted[0] for key, accepted in OTHER_KEYS.items()}
+    if command == "fit":
+        parser.add_class_arguments(TrainerConfig, "trainer")
+    else:
+        ignored |= dict.fromkeys(OF_TRAINING)
+        parser.add_class_arguments(TrainerConfig, "trainer", skip={*OF_TRAINING, *EVALUATES_AS})
+        for key, typehint in EVALUATES_AS.items():
+            default = getattr(TrainerConfig, key)
+            parser.add_argument(f"--trainer.{key}", type=typehint, default=default, help=f"As `fit` takes {key}.")
+    for key, default in ignored.items():
+        parser.add_argument(f"--trainer.{key}", type=Any, default=default, help=SUPPRESS)
     parser.add_class_arguments(Recipe, "model", fail_untyped=False)  # a network of yours may name no types
     parser.add_class_arguments(DataConfig, "data")
     add_shared_arguments(parser, command)
@@ -87,13 +102,18 @@ def read_settings(command: str, arguments: Sequence[str]) -> Settings:
     ckpt_path = config.pop("ckpt_path")  # belongs to this call, not to the run
     yaml = parser.dump(config, skip_none=False)
     chosen = hyperparameters(config)
-    if config.seed_everything is False:
+    if command == "fit" and config.seed_everything is False:
         raise UserError("seed_everything: false leaves dropout to chance, and no two runs alike; give a number")
     others = {key: config.trainer.pop(key) for key in OTHER_KEYS}
-    if command == "fit":  # none of them matters to an evaluation
+    if command == "fit":
         refuse_other_keys(others)
+    else:
+        for key in OF_TRAINING:
+            config.trainer.pop(key)
+        config.trainer.precision = in_full(config.trainer.precision)
     built = parser.instantiate(config)
-    built.distributed.check(built.trainer.strategy, built.trainer.accumulate_grad_batches)
+    if command == "fit":
+        built.distributed.check(built.trainer.strategy, built.trainer.accumulate_grad_batches)
     return Settings(
         seed=seed_of(config.seed_everything),
         trainer=built.trainer,

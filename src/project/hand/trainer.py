@@ -138,6 +138,24 @@ OTHER_KEYS: dict[str, tuple[Any, ...]] = {
 }
 
 
+OF_TRAINING = (
+    *("max_epochs", "max_steps", "limit_train_batches", "val_check_interval", "check_val_every_n_epoch"),
+    *("log_every_n_steps", "accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm"),
+)
+"""Keys that an evaluation ignores: the configuration saved with a run of `fit` may give them any value of Lightning."""
+EVALUATES_AS: dict[str, Any] = {
+    "devices": list[int] | int | str,
+    "precision": Precision | Literal["16-true", "64-true", "16", "32", "64", "bf16", 16, 32, 64] | None,
+}
+"""Keys for which an evaluation takes what `fit` takes."""
+
+
+def in_full(precision: str | int | None) -> str | None:
+    """Lightning's name of a precision, for which it takes shorter ones too."""
+    short = {"16": "16-mixed", "bf16": "bf16-mixed", "32": "32-true", "64": "64-true"}
+    return None if precision is None else short.get(str(precision), str(precision))
+
+
 def refuse_other_keys(values: dict[str, Any]) -> None:
     """Refuse, by name, each key of `OTHER_KEYS` whose value asks for something that this loop does not do.
 

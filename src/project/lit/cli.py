@@ -128,7 +128,8 @@ class Cli(LightningCLI):
         if trainer.strategy not in get_args(Strategy):
             known = ", ".join(get_args(Strategy))
             raise UserError(f"trainer.strategy: {trainer.strategy!r} is not one that the twins share; take {known}")
-        Distributed(**vars(self.config.distributed)).check(trainer.strategy, trainer.accumulate_grad_batches)
+        if self.command == "fit":  # an evaluation has no gradients to share
+            Distributed(**vars(self.config.distributed)).check(trainer.strategy, trainer.accumulate_grad_batches)
         self.num_local = num_processes(trainer.devices, trainer.accelerator)
         check_launched(self.num_local, trainer.num_nodes)
         self.only_launches = self.num_local > 1 and not is_rank()
