@@ -251,7 +251,7 @@ def test_what_equal_traces_do_not_explain(compare: Compare, tmp_path: Path) -> N
     torch.save(torch.ones(1, 3), a / PREDICTIONS)
     code, out, _ = compare(a, b)
     assert code == 1
-    assert out.endswith("different: state dict; the traces are equal\n")
+    assert out.endswith("different: state dict; the traces that both have are equal\n")
     assert f"note: only in A, not compared: {PREDICTIONS}\n" in out
 
 

@@ -73,7 +73,8 @@ def print_report(report: Report, console: Console) -> None:
         _print_divergence(report.divergence, a.name, b.name, console)
     elif not report.is_equal:
         different = ", ".join(row.quantity for row in report.rows if not row.is_equal)
-        where = "the traces are equal" if report.num_records else "there are no traces to find the first difference"
+        lacking = "there are no traces to find the first difference"
+        where = "the traces that both have are equal" if report.num_records else lacking
         console.print(Text(f"different: {different}; {where}"))
     else:
         bound = "every bit" if report.tolerance.is_exact else f"within {_tolerance(report.tolerance)}"
