@@ -4,7 +4,7 @@ BIN := .venv/bin
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: fit test setup lint types unit tensorboard corpus corpus-test parity parity-whole ranks resume faults fuzz mutants
+.PHONY: fit test setup lint types unit tensorboard corpus corpus-test parity parity-whole ranks resume faults fuzz mutants schema start-up
 
 fit: setup
 	$(BIN)/python -m project fit --config configs/default.yaml
@@ -57,6 +57,14 @@ fuzz: setup
 # Breaks lines that both twins share, one at a time; the everyday tests have to notice each. Some minutes.
 mutants: setup
 	$(BIN)/python scripts/mutants.py
+
+# What a person may write, for help and for faults; anew after a change to a key or to a network's arguments.
+schema: setup
+	$(BIN)/python scripts/make_schema.py
+
+# How long commands take to start, as multiples of importing torch and Lightning.
+start-up: setup
+	$(BIN)/python scripts/start_up.py
 
 # Writes data/errors/*.jsonl and data/README.md anew, the same bytes with the same torch.
 corpus: setup
