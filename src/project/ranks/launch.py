@@ -91,7 +91,7 @@ def launch(num_local: int, command: Sequence[str], strategy: str) -> int:
         command: what follows `python -m project`.
         strategy: `trainer.strategy`, which says how.
     """
-    import torch.distributed.launcher.api  # before its loggers are told
+    import torch.distributed.launcher.api  # noqa: F401  # for its loggers, which are told next
 
     for name in list(logging.root.manager.loggerDict):
         if name.startswith(("torch.distributed.elastic", "torch.multiprocessing")):
