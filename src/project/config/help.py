@@ -11,56 +11,34 @@ from project.config.trust import HELP
 from project.config.values import Source, Takes
 
 WIDTH = 100
-SHARED = ("trainer.accelerator", "trainer.devices", "trainer.precision", "trainer.default_root_dir")
-SHOWN = {
-    "fit": (
-        *("name", "ckpt_path", "seed_everything", *SHARED, "trainer.max_epochs", "trainer.max_steps"),
-        *("trainer.accumulate_grad_batches", "trainer.gradient_clip_val", "trainer.val_check_interval"),
-        *("model.network", "model.optimizer", "model.lr_scheduler", "model.label_smoothing"),
-        *("data.train_file", "data.val_file", "data.batch_size", "data.max_tokens"),
-        "early_stopping.patience",
-    ),
-    "validate": ("ckpt_path", *SHARED, "data.val_file", "data.batch_size", "trainer.limit_val_batches"),
-    "test": ("ckpt_path", *SHARED, "data.test_file", "data.batch_size", "trainer.limit_test_batches"),
-    "predict": (
-        "ckpt_path",
-        "output",
-        *SHARED,
-        "data.predict_file",
-        "data.batch_size",
-        "trainer.limit_predict_batches",
-    ),
-}
-"""The keys that people use."""
+PROCESS = ("trainer.accelerator", "trainer.devices", "trainer.precision", "trainer.default_root_dir")
+FIT = (
+    *("name", "ckpt_path", "seed_everything", *PROCESS, "trainer.max_epochs", "trainer.max_steps"),
+    *("trainer.accumulate_grad_batches", "trainer.gradient_clip_val", "trainer.val_check_interval"),
+    *("model.network", "model.optimizer", "model.lr_scheduler", "model.label_smoothing"),
+    *("data.train_file", "data.val_file", "data.batch_size", "data.max_tokens", "early_stopping.patience"),
+)
+"""The keys of fit that people use."""
+SPLITS = {"validate": "val", "test": "test", "predict": "predict"}
 DOES = {
     "fit": "Train the network that a YAML file describes; --KEY VALUE overrides the file.",
     "validate": "Print a checkpoint's metrics on the validation rows.",
     "test": "Print a checkpoint's metrics on the test rows.",
     "predict": "Label rows, a JSON object a line, as JSON lines.",
 }
-EXAMPLES = {
-    "fit": (
-        "{} --config configs/default.yaml",
-        "{} -c configs/default.yaml -c configs/bf16.yaml --trainer.max_epochs 2",
-        "{} -c configs/default.yaml --model.network project.network.Transformer --model.network.dim 64",
-    ),
-    "validate": (
-        "{}",
-        "{} --ckpt_path runs/default/version_0/checkpoints/last.ckpt",
-        "{} --data.val_file rows.jsonl",
-    ),
-    "test": ("{}", "{} --ckpt_path runs/default/version_0/checkpoints/last.ckpt", "{} --data.test_file rows.jsonl"),
-    "predict": (
-        """echo '{{"text": "CUDA out of memory"}}' | {}""",
-        "{} --data.predict_file rows.jsonl --output labels.jsonl",
-        "{} --ckpt_path runs/default/version_0/checkpoints/last.ckpt < rows.jsonl",
-    ),
-}
-CHECKPOINTS = {
-    "fit": "--ckpt_path last or best: of the run below runs/, or --trainer.default_root_dir, that saved one last.",
-    "": "Without --ckpt_path: the best checkpoint of the newest finished run below runs/, or "
-    "--trainer.default_root_dir. Without --config, the configuration that was saved with it.",
-}
+TRAIN = """\
+{call} --config configs/default.yaml
+{call} -c configs/default.yaml -c configs/bf16.yaml --trainer.max_epochs 2
+{call} -c configs/default.yaml --model.network project.network.Transformer --model.network.dim 64"""
+EVALUATE = """\
+{call}
+{call} --ckpt_path runs/default/version_0/checkpoints/last.ckpt
+{call} --data.{split}_file rows.jsonl"""
+TO_CONTINUE = "--ckpt_path last, or best: of the run below runs/, or --trainer.default_root_dir, that saved one last."
+TO_EVALUATE = (
+    "Without --ckpt_path: the best checkpoint of the newest finished run below runs/, or --trainer.default_root_dir. "
+    "Without --config: the configuration that was saved with it."
+)
 
 
 def short_help(name: str, command: str) -> str:
@@ -73,13 +51,17 @@ def short_help(name: str, command: str) -> str:
     keys = as_described("hand", command).keys | as_described("hand", "fit").keys
     call = f"python -m project {name}"
     wanted = "--config FILE" if command == "fit" else "[--config FILE]"
-    lines = [f"usage: {call} {wanted} [--KEY VALUE …]", "", DOES[command], ""]
+    lines = [f"usage: {call} {wanted} [--KEY VALUE …]", "", DOES[command]]
+    lines += ["hand [fit] trains; hand validate, hand test and hand predict evaluate.", ""] if "hand" in name else [""]
     lines += _entry("-c, --config FILE", "A YAML file; later ones win.")
-    for key in SHOWN[command]:
+    split = SPLITS.get(command)
+    evaluated = ("ckpt_path", *PROCESS, f"data.{split}_file", "data.batch_size", f"trainer.limit_{split}_batches")
+    for key in (*evaluated, *(["output"] if command == "predict" else [])) if split else FIT:
         takes = keys[key]
         lines += _entry(f"--{key}{_default(takes)}", _first_sentence(takes.help))
-    lines += ["", "examples:", *(f"  {example.format(call)}" for example in EXAMPLES[command]), ""]
-    lines += textwrap.wrap(CHECKPOINTS.get(command, CHECKPOINTS[""]), WIDTH)
+    examples = (EVALUATE if split else TRAIN).format(call=call, split=split)
+    lines += ["", "examples:", textwrap.indent(examples, "  "), ""]
+    lines += textwrap.wrap(TO_EVALUATE if split else TO_CONTINUE, WIDTH)
     lines += textwrap.wrap(HELP, WIDTH)
     lines.append(
         "--help-all lists every key; --model.network.help CLASS the arguments of a class; "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import re
 import sys
 import types
 from argparse import SUPPRESS, Action, ArgumentError
@@ -86,8 +85,6 @@ class Takes:
         """Whether a YAML value, or the text of a command-line option, fits."""
         if self.typehint is None:
             return True  # untyped, or a group of keys
-        if isinstance(value, yaml.ScalarNode) and _plain_type(value) in _members(self.typehint):
-            return True  # what jsonargparse would say, some milliseconds later
         parser = _value_parser(self.typehint)
         try:
             if isinstance(value, str):
@@ -99,15 +96,6 @@ class Takes:
         except (ArgumentError, TypeError, ValueError):
             return False
         return True
-
-
-def _plain_type(node: yaml.ScalarNode) -> type | None:
-    """The type that a scalar has in every version of YAML."""
-    if node.tag == "tag:yaml.org,2002:int" and re.fullmatch(r"-?(0|[1-9]\d*)", node.value):
-        return int
-    if node.tag == "tag:yaml.org,2002:bool" and node.value in ("true", "false"):
-        return bool
-    return str if node.tag == "tag:yaml.org,2002:str" and re.match("[A-Za-z/.]", node.value) else None
 
 
 @functools.cache

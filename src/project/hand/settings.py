@@ -15,7 +15,6 @@ from project.commands.arguments import add_shared_arguments, hyperparameters, se
 from project.commands.runs import ROOT
 from project.config.command_line import check_arguments, is_shown
 from project.config.description import described
-from project.config.trust import HELP
 from project.data.config import DataConfig
 from project.errors import UserError
 from project.hand.trainer import (
@@ -67,8 +66,6 @@ def parser_of(command: str, *, explains: bool = True) -> ArgumentParser:
     set_parsing_settings(docstring_parse_attribute_docstrings=explains)
     parser = ArgumentParser(
         prog=f"python -m project hand {command}",
-        description="By a loop written by hand: hand [fit] trains; hand validate, hand test and hand predict evaluate.",
-        epilog=HELP,
         exit_on_error=False,
         allow_abbrev=False,
     )

@@ -40,7 +40,7 @@ from project.commands.saved import (
 )
 from project.config.command_line import check_arguments, is_shown
 from project.config.description import described
-from project.config.trust import HELP, take_allowed
+from project.config.trust import take_allowed
 from project.data.order import interleaved
 from project.errors import UserError
 from project.learn.recipe import network_from
@@ -102,7 +102,6 @@ class Cli(LightningCLI):
             seed_everything_default=0,  # a number, so that a run's saved configuration repeats it
             parser_kwargs={
                 "prog": f"python -m project {command}",
-                "epilog": HELP,
                 "exit_on_error": False,
                 "allow_abbrev": False,
             },
