@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import pytest
 import torch
+import yaml
 from jsonargparse.typing import PositiveInt
 
 import make_schema
@@ -70,3 +73,41 @@ def test_output_is_a_key_of_predict_alone() -> None:
     assert "output" in as_described("hand", "predict").keys
     assert "output" not in as_described("hand", "test").keys
     assert "output" not in as_described("lit", "fit").keys
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fits"),
+    [
+        ("trainer.callbacks", "lightning.pytorch.callbacks.LearningRateMonitor", None),
+        ("trainer.callbacks", "[lightning.pytorch.callbacks.LearningRateMonitor]", None),
+        ("trainer.callbacks", "null", True),
+        ("trainer.callbacks", "3", False),
+        ("trainer.accelerator", "cpu", True),
+        ("trainer.strategy", "{class_path: DDPStrategy}", None),
+        ("trainer.logger", "false", True),
+        ("model.lr_scheduler", "null", True),
+        ("model.network", "3", False),
+    ],
+)
+def test_of_what_may_name_a_class_the_signatures_have_to_tell(key: str, value: str, fits: bool | None) -> None:
+    """`fits` is None where the description cannot tell, be it asked about an option or about the YAML of a file."""
+    takes = as_described("lit", "fit").keys[key]
+    node = yaml.compose(value)
+    assert node is not None
+    for given in (value, node):
+        if fits is None:
+            with pytest.raises(UndescribedError):
+                takes.accepts(given)
+        else:
+            assert takes.accepts(given) == fits
+
+
+def test_no_class_is_imported_for_what_takes_one_or_something_else() -> None:
+    """In a process of its own, since this one has both packages."""
+    program = (
+        "import sys; from project.__main__ import main; code = main(sys.argv[1:]); "
+        "print(code, {'torch', 'lightning'} & set(sys.modules))"
+    )
+    options = ["--trainer.accelerator=cpu", "--trainer.strategy=ddp", "--trainer.logger=false", "--trainer.callbacks=3"]
+    command = [sys.executable, "-c", program, "fit", "--model.lr_scheduler=null", *options]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "2 set()\n"

@@ -14,7 +14,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
-from project.config.values import Source, Takes, UndescribedError, groups_of, is_union
+import yaml
+
+from project.config.values import Source, Takes, UndescribedError, groups_of, is_union, members
 
 FILE = Path(__file__).with_name("schema.json")
 DESCRIBED = (
@@ -79,8 +81,31 @@ def entry_of(takes: Takes) -> dict[str, Any]:
     return {"type": encoded(takes.typehint), **({"required": True} if takes.required else {"default": default}), **said}
 
 
+class Described(Takes):
+    """What one key takes by the description."""
+
+    def accepts(self, value: yaml.Node | str) -> bool:
+        """Whether the value fits.
+
+        Raises:
+            UndescribedError: where it may name a class, of which the description has only the name.
+        """
+        if not self.bases:
+            return super().accepts(value)
+        try:
+            node = yaml.compose(value) if isinstance(value, str) else value
+        except yaml.YAMLError:
+            raise UndescribedError(value) from None
+        others = [member for member in members(self.typehint) if not Takes(member, False, None).bases]
+        is_text = isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:str"
+        if not isinstance(node, yaml.ScalarNode) or (is_text and str not in others):
+            raise UndescribedError(str(self.bases[0]))
+        # Without the classes: jsonargparse would import their modules.
+        return bool(others) and Takes(Union[tuple(others)], self.required, self.default).accepts(node)  # noqa: UP007
+
+
 def _takes(entry: dict[str, Any]) -> Takes:
-    return Takes(decoded(entry["type"]), "required" in entry, entry.get("default"), entry.get("help", ""))
+    return Described(decoded(entry["type"]), "required" in entry, entry.get("default"), entry.get("help", ""))
 
 
 def encoded(typehint: Any) -> Any:

@@ -79,7 +79,7 @@ class Takes:
     @property
     def is_text(self) -> bool:
         """Whether any text will do."""
-        return str in _members(self.typehint) and not self.bases
+        return str in members(self.typehint) and not self.bases
 
     def accepts(self, value: yaml.Node | str) -> bool:
         """Whether a YAML value, or the text of a command-line option, fits."""
@@ -90,7 +90,7 @@ class Takes:
             if isinstance(value, str):
                 parser.parse_args([f"--value={value}"])
             elif is_null(value):  # jsonargparse lets null pass for every type
-                return (self.default is None and not self.required) or type(None) in _members(self.typehint)
+                return (self.default is None and not self.required) or type(None) in members(self.typehint)
             else:
                 parser.parse_string(yaml.serialize(pair("value", value)))
         except (ArgumentError, TypeError, ValueError):
@@ -219,17 +219,17 @@ def is_union(typehint: Any) -> bool:
     return get_origin(typehint) in (Union, types.UnionType)
 
 
-def _members(typehint: Any) -> Iterator[Any]:
+def members(typehint: Any) -> Iterator[Any]:
     """The alternatives of a union, or the type itself."""
     if is_union(typehint):
         for member in get_args(typehint):
-            yield from _members(member)
+            yield from members(member)
     else:
         yield typehint
 
 
 def _bases(typehint: Any) -> Iterator[tuple[type, int | None]]:
-    for member in _members(typehint):
+    for member in members(typehint):
         origin, inner = get_origin(member), get_args(member)
         if origin is Callable and isinstance(inner[1], type):  # a class that the program calls
             yield inner[1], len(inner[0])
@@ -245,7 +245,7 @@ def _bases(typehint: Any) -> Iterator[tuple[type, int | None]]:
 
 
 def _words(typehint: Any) -> Iterator[str]:
-    for member in _members(typehint):
+    for member in members(typehint):
         origin = get_origin(member)
         if member in WORDS:
             yield WORDS[member]
