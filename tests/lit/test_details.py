@@ -295,7 +295,7 @@ def test_an_unsafe_checkpoint_is_refused_in_one_short_line(tmp_path: Path) -> No
     torch.save({"classifier": Path("anything")}, path)
     with pytest.raises(UserError) as caught:
         read_checkpoint(path)
-    assert "unsafe, it names pathlib.PosixPath, and a checkpoint is plain data" in str(caught.value)
+    assert "unsafe, it names pathlib.PosixPath, and a checkpoint holds only plain data" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < len(str(path)) + 200
     assert "weights_only=False" not in str(caught.value)

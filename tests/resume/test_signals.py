@@ -135,7 +135,12 @@ def test_while_options_are_parsed(
 @pytest.mark.parametrize("number", EXIT_CODES)
 @pytest.mark.parametrize(
     ("command", "rank", "is_main"),
-    [(["fit"], None, True), (["hand"], None, True), (["hand", "fit"], "0", True), (["hand", "--seed=1"], "1", False)],
+    [
+        (["fit", f"--config={CONFIG}"], None, True),
+        (["hand", f"--config={CONFIG}"], None, True),
+        (["hand", "fit"], "0", True),
+        (["hand", "--seed=1"], "1", False),
+    ],
 )
 def test_while_modules_are_imported(
     command: list[str], rank: str | None, is_main: bool, number: signal.Signals, tmp_path: Path
