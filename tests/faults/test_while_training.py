@@ -147,7 +147,7 @@ def test_an_example_that_cannot_be_read_is_named(
 
 def test_loader_processes_that_hang(twin: str, corpus: Corpus, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     def hanging(dataset: JsonlDataset, index: int) -> Example:
-        time.sleep(600)
+        time.sleep(20)  # nothing ends it sooner: a loader process does not hear SIGTERM
         raise AssertionError
 
     monkeypatch.setattr(JsonlDataset, "__getitem__", hanging)
