@@ -7,12 +7,15 @@ import os
 
 import docstring_parser
 import pytest
+from tensorboard.summary.writer import event_file_writer
 from torch.utils.tensorboard import SummaryWriter
 
 
 def do_not_wait(patch: pytest.MonkeyPatch) -> None:
     """No test pulls the plug, so none waits for the disk; and jsonargparse reads the docstrings of a class once."""
     patch.setattr(os, "fsync", lambda file: None)
+    # TensorBoard reads the files of one second and process in the order of their names, where 100 comes before 98.
+    patch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(10**6))
     patch.setattr(docstring_parser, "parse_from_object", functools.cache(docstring_parser.parse_from_object))
 
 
